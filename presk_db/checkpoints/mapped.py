@@ -57,7 +57,7 @@ class MappedFile:
         state = hashlib.sha256()
         piece = 1 << 24
         for start in range(0, self.size, piece):
-            state.update(self.data[start : start + piece])
+            state.update(self.data[start : start + piece].data)
         return state.hexdigest()
 
 

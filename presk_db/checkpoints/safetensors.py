@@ -160,7 +160,7 @@ def exact_values(stored: Array, dtype: str, place: str) -> Array:
         case "F16":
             return stored.astype(np.float32)
         case "BF16":
-            return (stored.astype(np.uint32) << np.uint32(16)).view(np.float32)
+            return np.left_shift(stored, np.uint32(16), dtype=np.uint32).view(np.float32)
         case "U64":
             if stored.size and int(stored.max()) > SIZE_LIMIT:
                 raise TensorTypeBad("holds a U64 above 2^63 - 1", place)
@@ -235,7 +235,7 @@ def _entry(name: str, value: object, shown: str, data_start: int) -> _Entry:
     extent_product = 1  # of the extents that are not 0: NumPy refuses a shape whose other axes overflow
     for extent in shape:
         extent_product *= max(extent, 1)
-        if extent_product * bits > SIZE_LIMIT:
+        if extent_product * 8 > SIZE_LIMIT:  # 8 bytes: the widest type that it is read as
             raise SafetensorsMalformed("its shape has too many elements", place)
     begin, end = offsets
     size_bits = 0 if 0 in shape else extent_product * bits
