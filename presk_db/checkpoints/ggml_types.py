@@ -54,7 +54,8 @@ def _nibbles(packed: Array) -> Array:
 
 def _fifth_bits(packed: Array) -> Array:
     """(n, 4) bytes to (n, 32) integers: bit i of the little-endian word, as 0 or 16."""
-    return np.unpackbits(np.ascontiguousarray(packed), axis=1, bitorder="little") << np.uint8(4)
+    bits: Array = np.unpackbits(np.ascontiguousarray(packed), axis=1, bitorder="little") << np.uint8(4)
+    return bits
 
 
 def _q4_0(blocks: Array) -> Array:
@@ -91,7 +92,8 @@ def _q2_k(blocks: Array) -> Array:
     scale = (_halves(blocks, 80, "f8") * (pairs & np.uint8(15)))[:, :, None]
     minimum = (_halves(blocks, 82, "f8") * (pairs >> np.uint8(4)))[:, :, None]
     q = (blocks[:, 16:80].reshape(n, 2, 1, 32) >> _CRUMBS[:, None]) & np.uint8(3)
-    return (scale * q.reshape(n, 16, 16) - minimum).reshape(n, 256)
+    reals: Array = scale * q.reshape(n, 16, 16) - minimum
+    return reals.reshape(n, 256)
 
 
 def _q3_k(blocks: Array) -> Array:
@@ -104,7 +106,8 @@ def _q3_k(blocks: Array) -> Array:
     q = ((blocks[:, 32:96].reshape(n, 2, 1, 32) >> _CRUMBS[:, None]) & np.uint8(3)).reshape(n, 256)
     high_bit = ((blocks[:, None, :32] >> _BITS[:, None]) & np.uint8(1)).reshape(n, 256)
     signed = (q | (high_bit << np.uint8(2))).astype("f4") - np.float32(4)  # the high bit set means no 4 taken off
-    return ((_halves(blocks, 108, "f4") * scale)[:, :, None] * signed.reshape(n, 16, 16)).reshape(n, 256)
+    reals: Array = (_halves(blocks, 108, "f4") * scale)[:, :, None] * signed.reshape(n, 16, 16)
+    return reals.reshape(n, 256)
 
 
 def _scales_and_minima(packed: Array) -> tuple[Array, Array]:
@@ -124,7 +127,8 @@ def _k_scaled(blocks: Array, q: Array) -> Array:
     scales, minima = _scales_and_minima(blocks[:, 4:16])
     scale = (_halves(blocks, 0, "f8") * scales)[:, :, None]
     minimum = (_halves(blocks, 2, "f8") * minima)[:, :, None]
-    return (scale * q - minimum).reshape(len(blocks), 256)
+    reals: Array = scale * q - minimum
+    return reals.reshape(len(blocks), 256)
 
 
 def _q4_k(blocks: Array) -> Array:

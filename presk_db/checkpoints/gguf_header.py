@@ -128,7 +128,8 @@ def _value(cursor: _Cursor, kind: int, key: str, depth: int) -> MetadataValue:
     if kind not in _NUMBERS:
         raise cursor.fail(f"the value of {key} has the unknown type {kind}", cursor.at - 4)
     number = cursor.numbers(_NUMBERS[kind], 1, f"the value of {key}")
-    return _truths(cursor, number, key).item() if kind == _BOOL else number.item()
+    value: int | float | bool = (_truths(cursor, number, key) if kind == _BOOL else number).item()
+    return value
 
 
 def _array(cursor: _Cursor, key: str, depth: int) -> MetadataValue:

@@ -160,13 +160,15 @@ def exact_values(stored: Array, dtype: str, place: str) -> Array:
         case "F16":
             return stored.astype(np.float32)
         case "BF16":
-            return np.left_shift(stored, np.uint32(16), dtype=np.uint32).view(np.float32)
+            widened: Array = np.left_shift(stored, np.uint32(16), dtype=np.uint32).view(np.float32)
+            return widened
         case "U64":
             if stored.size and int(stored.max()) > SIZE_LIMIT:
                 raise TensorTypeBad("holds a U64 above 2^63 - 1", place)
             return stored.astype(np.int64)
         case "BOOL":
-            return (stored != 0).astype(np.int64)
+            truths: Array = stored != 0
+            return truths.astype(np.int64)
         case _:
             return stored.astype(np.int64, copy=False)
 
