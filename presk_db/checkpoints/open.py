@@ -103,13 +103,4 @@ def _is_gguf(shown: str) -> bool:
     """By the name, or by the first bytes of a regular file."""
     if shown.endswith(".gguf"):
         return True
-    if not _is_regular(shown):
-        return False
-    return MappedFile(shown).data[:4].tobytes() == b"GGUF"
-
-
-def _is_regular(shown: str) -> bool:
-    try:
-        return os.path.isfile(shown)
-    except ValueError:  # a NUL in the path
-        return False
+    return os.path.isfile(shown) and MappedFile(shown).data[:4].tobytes() == b"GGUF"
