@@ -1,6 +1,7 @@
 """The safetensors writer: its exact bytes, streaming, NaNs, and what is left behind after a failure."""
 
 import os
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,13 +112,14 @@ def test_a_failing_source_keeps_the_old_file(tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == b"old" and os.listdir(tmp_path) == ["f"]
 
 
-def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "replace", full)
-    with pytest.raises(OutputUnwritable, match="no space left"):
-        write_safetensors(tmp_path / "f", {"a": np.zeros(3)})
+def test_a_write_that_fails_midway(tmp_path: Path) -> None:
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limits[1]))
+    try:
+        with pytest.raises(OutputUnwritable, match="file too large"):
+            write_safetensors(tmp_path / "f", {"a": np.zeros(100_000)})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert os.listdir(tmp_path) == []
 
 
