@@ -1,5 +1,6 @@
 """Builds a kernel's statements: scopes that hoist what does not depend on inner loops, and names in order."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from presk_db.kernels.affine import Affine
@@ -74,10 +75,8 @@ class Builder:
                 deepest = depth
         return self.levels[deepest]
 
-    def define(
-        self, key: object, type_: str, names: tuple[str, ...], make: "type[Statement] | object", *parts: object
-    ) -> str:
-        """The name of `make(name, *parts)`, defined once for equal keys while it is visible."""
+    def define(self, key: object, type_: str, names: tuple[str, ...], make: Callable[[str], Statement]) -> str:
+        """The name of the statement `make(name)`, defined once for equal keys while it is visible."""
         level = self.level_of(names)
         if key in level.memo:
             return level.memo[key]

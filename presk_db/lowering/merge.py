@@ -34,8 +34,9 @@ def merged(lowered: Lowered) -> Lowered:
 def _pairs(kernel: Kernel) -> list[_Pair]:
     found = []
     for first, second in zip(kernel.statements, kernel.statements[1:], strict=False):
-        both = isinstance(first, Loop) and isinstance(second, Loop) and first.kind == second.kind == "par"
-        if both and first.extent.is_const and second.extent.is_const and _ends_together(kernel, first, second):
+        if not (isinstance(first, Loop) and isinstance(second, Loop) and first.kind == second.kind == "par"):
+            continue
+        if first.extent.is_const and second.extent.is_const and _ends_together(kernel, first, second):
             found.append(_Pair(first.var, second.var, first.extent.const, second.extent.const))
     return found
 
@@ -65,21 +66,11 @@ def _merged_pair(lowered: Lowered, pair: _Pair) -> Lowered | None:
         if isinstance(s, Loop) and {pair.outer, pair.inner} & set(s.extent.names):
             return None
     shapes = {a.name: a.shape for a in kernel.arrays}
-    untouched: set[str] = set()
     for s in _accesses(kernel):
         at = _axis(s.index, shapes.get(s.array, ()), pair)
-        if (
-            at is None
-            or axes.get(s.array, at) != at
-            or (s.array in untouched) != (at < 0 and s.array not in axes and s.array in untouched)
-        ):
+        if at is None or axes.setdefault(s.array, at) != at:
             return None
-        if at < 0:
-            untouched.add(s.array)
-            if s.array in axes:
-                return None
-        else:
-            axes[s.array] = at
+    axes = {name: at for name, at in axes.items() if at >= 0}
     arrays = {
         name: (*shapes[name][:at], pair.rows * pair.columns, *shapes[name][at + 2 :]) for name, at in axes.items()
     }
