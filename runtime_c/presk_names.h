@@ -39,6 +39,7 @@
 #define presk_dtype_name PRESK_SYM(presk_dtype_name)
 #define presk_dtype_size PRESK_SYM(presk_dtype_size)
 #define presk_header_bind PRESK_SYM(presk_header_bind)
+#define presk_header_extent PRESK_SYM(presk_header_extent)
 #define presk_header_free PRESK_SYM(presk_header_free)
 #define presk_header_parse PRESK_SYM(presk_header_parse)
 

@@ -68,10 +68,8 @@ static inline bool presk_probe_vector_flushes(void)
     volatile float half = 0.5f;
     presk_probe_vector x = {least, least, least, least};
     presk_probe_vector y = {half, half, half, half};
-    uint32_t u[4];
     x = x * y;
-    memcpy(u, &x, sizeof u);
-    return u[0] != UINT32_C(0x00400000) || u[3] != UINT32_C(0x00400000);
+    return presk_bits_f32(x[0]) != UINT32_C(0x00400000) || presk_bits_f32(x[3]) != UINT32_C(0x00400000);
 }
 
 static inline bool presk_probe_vector_fused(void)
@@ -80,10 +78,8 @@ static inline bool presk_probe_vector_fused(void)
     volatile float start = -0x1.001p+0f;
     presk_probe_vector a = {factor, factor, factor, factor};
     presk_probe_vector acc = {start, start, start, start};
-    float x[4];
     acc += a * a;
-    memcpy(x, &acc, sizeof x);
-    return x[0] != 0.0f || x[3] != 0.0f;
+    return acc[0] != 0.0f || acc[3] != 0.0f;
 }
 #else
 static inline bool presk_probe_vector_flushes(void) { return false; }
