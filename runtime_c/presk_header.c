@@ -213,8 +213,8 @@ static bool parse_entry(parse *p, presk_entry *entry)
         return false;
     }
     do {
-        const char *field;
-        size_t size;
+        const char *field = "";
+        size_t size = 0;
         if (!string(p, &field, &size) || !want(p, ':', "':' was expected")) {
             return false;
         }
