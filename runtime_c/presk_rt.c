@@ -82,10 +82,10 @@ const char *presk_rt_probe(void)
 
 /* --- Errors ---------------------------------------------------------------------------------------------------- */
 
-bool presk_fail(presk_error *e, int code, const char *place, const char *format, ...)
+void presk_error_set(presk_error *e, int code, const char *place, const char *format, ...)
 {
     if (e == NULL) {
-        return false;
+        return;
     }
     e->code = code;
     e->text[0] = '\0';
@@ -104,7 +104,6 @@ bool presk_fail(presk_error *e, int code, const char *place, const char *format,
             *c = '?';
         }
     }
-    return false;
 }
 
 void presk_error_print(const char *program, const presk_error *e)
