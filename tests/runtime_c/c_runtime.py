@@ -63,11 +63,10 @@ class Runtime(NamedTuple):
 
 
 Build = Callable[..., Path]
+Done = subprocess.CompletedProcess[str]
 
 
-def compile_c(out: Path, files: list[Path], flags: list[str], compiler: str = "gcc") -> subprocess.CompletedProcess[str]:
+def compile_c(out: Path, files: list[Path], flags: list[str], compiler: str = "gcc") -> Done:
     """The finished compiler, with its messages; the caller looks at the status."""
     command = [compiler, *flags, "-I", str(RUNTIME), *map(str, files), "-o", str(out)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-

@@ -126,7 +126,8 @@ def test_f32_keys_keep_the_order(runtime: Runtime) -> None:
             assert reals.max() <= inf
             last = reals[-1]
     assert last is not None
-    signed = each(runtime, "each_key_f32", np.array([-np.inf, -1, -1e-45, -0.0, 0.0, 1e-45, np.inf, np.nan], "f4"), "i4")
+    corners = np.array([-np.inf, -1, -1e-45, -0.0, 0.0, 1e-45, np.inf, np.nan], np.float32)
+    signed = each(runtime, "each_key_f32", corners, "i4")
     assert np.all(np.diff(signed.astype(np.int64)) > 0)
     assert list(signed[3:5]) == [-1, 0]
 
