@@ -1,0 +1,104 @@
+/* presk_probe.h: tells whether the file that includes it is compiled so that products and sums keep their bits.
+ *
+ * Flags may differ from file to file, so the probe is a static function: presk_rt.c calls it for the runtime, and a
+ * file of kernels can include it and export its own answer. Operands are read through volatile, so that nothing is
+ * computed by the compiler; the arithmetic has the form in which kernels are written.
+ */
+#ifndef PRESK_PROBE_H
+#define PRESK_PROBE_H
+
+#include "presk_rt.h"
+
+#define PRESK_PROBE_LANES 16
+
+/* f32: a = 1 + 2^-13, a*a = 1 + 2^-12 + 2^-26, of which rounding drops the last term: the sum with -(1 + 2^-12) is 0
+ * in two steps and 2^-26 in one. True if fused. Loops, so that a vectorized form is probed as well. */
+static inline bool presk_probe_fused_f32(void)
+{
+    volatile float factor = 0x1.0008p+0f;
+    volatile float start = -0x1.001p+0f;
+    float a[PRESK_PROBE_LANES], b[PRESK_PROBE_LANES], acc[PRESK_PROBE_LANES];
+    bool fused = false;
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        a[j] = factor;
+        b[j] = factor;
+        acc[j] = start;
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        acc[j] = acc[j] + a[j] * b[j];
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        fused |= acc[j] != 0.0f;
+    }
+    float x = start;
+    x += factor * factor;
+    return fused || x != 0.0f;
+}
+
+/* f64: the same with a = 1 + 2^-30, a*a = 1 + 2^-29 + 2^-60. */
+static inline bool presk_probe_fused_f64(void)
+{
+    volatile double factor = 0x1.00000004p+0;
+    volatile double start = -0x1.00000008p+0;
+    double a[PRESK_PROBE_LANES], b[PRESK_PROBE_LANES], acc[PRESK_PROBE_LANES];
+    bool fused = false;
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        a[j] = factor;
+        b[j] = factor;
+        acc[j] = start;
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        acc[j] = acc[j] + a[j] * b[j];
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        fused |= acc[j] != 0.0;
+    }
+    double x = start;
+    x += factor * factor;
+    return fused || x != 0.0;
+}
+
+/* Vector types may have rules of their own: 32-bit Arm's NEON flushes subnormals where scalars keep them. */
+#if defined(__GNUC__)
+typedef float presk_probe_vector __attribute__((vector_size(16)));
+
+static inline bool presk_probe_vector_flushes(void)
+{
+    volatile float least = 0x1p-126f;
+    volatile float half = 0.5f;
+    presk_probe_vector x = {least, least, least, least};
+    presk_probe_vector y = {half, half, half, half};
+    x = x * y;
+    return presk_bits_f32(x[0]) != UINT32_C(0x00400000) || presk_bits_f32(x[3]) != UINT32_C(0x00400000);
+}
+
+static inline bool presk_probe_vector_fused(void)
+{
+    volatile float factor = 0x1.0008p+0f;
+    volatile float start = -0x1.001p+0f;
+    presk_probe_vector a = {factor, factor, factor, factor};
+    presk_probe_vector acc = {start, start, start, start};
+    acc += a * a;
+    return acc[0] != 0.0f || acc[3] != 0.0f;
+}
+#else
+static inline bool presk_probe_vector_flushes(void) { return false; }
+static inline bool presk_probe_vector_fused(void) { return false; }
+#endif
+
+/* NULL if good, else a one-line reason. Pre: rounding is to nearest (presk_rt_probe asks that first). */
+static inline const char *presk_probe_unit(void)
+{
+    if (presk_probe_fused_f32() || presk_probe_vector_fused()) {
+        return "float products are contracted into fused multiply-adds; build with -ffp-contract=off";
+    }
+    if (presk_probe_fused_f64()) {
+        return "double products are contracted into fused multiply-adds; build with -ffp-contract=off";
+    }
+    if (presk_probe_vector_flushes()) {
+        return "float vectors flush subnormal numbers to zero; build without vector types for this machine";
+    }
+    return NULL;
+}
+
+#endif /* PRESK_PROBE_H */
