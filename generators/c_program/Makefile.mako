@@ -16,7 +16,7 @@ OBJECTS = model.o kernels.o presk_convert.o presk_header.o presk_json.o presk_ma
 main: main.o $(OBJECTS)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -o $@ main.o $(OBJECTS) -lm
 
-%.o: %.c Makefile $(wildcard *.h)
+%%.o: %.c Makefile $(wildcard *.h)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -DPRESK_PREFIX=${program.prefix}_ -c -o $@ $<
 
 check:

@@ -92,7 +92,7 @@ def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> lis
     rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
     if query.printer is not None:
         for row in rows:
-            row.lines = PRINTERS[query.printer](row)
+            vars(row).update(PRINTERS[query.printer](row))
     if query.group is None:
         return rows
     return [list(group) for _, group in groupby(rows, key=lambda row: getattr(row, str(query.group)))]

@@ -8,7 +8,7 @@
     name = "buffers"
     file = "buffers.sql"
     group = "operation"                      optional: rows become a list of lists with equal values of this column
-    print = "c_function"                     optional: a printer adds the column `lines` from the column `kernel_text`
+    print = "c_function"                     optional: a printer adds columns made from `name` and `kernel_text`
     [[file]]
     path = "model.h"
     template = "model.h.mako"

@@ -7,9 +7,11 @@ from presk_db.kernels.c_printer import c_function
 from presk_db.kernels.parser import parse
 
 
-def _c_function(row: Any) -> list[str]:
-    """The C11 function of `row.kernel_text`, named `row.name`."""
-    return c_function(parse(row.kernel_text), row.name).rstrip("\n").split("\n")
+def _c_function(row: Any) -> dict[str, Any]:
+    """`lines` of the C11 function of `row.kernel_text`, named `row.name`, and its `prototype`."""
+    lines = [line.removeprefix("static ") for line in c_function(parse(row.kernel_text), row.name).splitlines()]
+    head = next(line for line in lines if line.startswith(f"void {row.name}("))
+    return {"lines": lines, "prototype": f"{head};"}
 
 
-PRINTERS: dict[str, Callable[[Any], list[str]]] = {"c_function": _c_function}
+PRINTERS: dict[str, Callable[[Any], dict[str, Any]]] = {"c_function": _c_function}
