@@ -198,9 +198,9 @@ static inline double presk_add_to_odd(double a, double b)
 {
     double sum = a + b, big = sum - b, lost = (a - big) + (b - (sum - big));
     uint64_t u = presk_bits_f64(sum);
-    uint64_t up = presk_mask((lost > 0.0) == (sum > 0.0)); /* the sum's magnitude is too small */
+    uint64_t large = presk_mask((lost > 0.0) != (sum > 0.0)); /* the magnitude was rounded up */
     uint64_t odd = (u & 1u) | ~presk_mask(lost > 0.0 || lost < 0.0);
-    return presk_from_bits_f64(u + ((up | 1u) & ~presk_mask((odd & 1u) != 0u)));
+    return presk_from_bits_f64(u + ((large | 1u) & ~presk_mask((odd & 1u) != 0u)));
 }
 
 /* k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2), k an integer: rounded to odd, with an error before that below
