@@ -103,6 +103,17 @@ static inline double presk_nudged_half(double r, double x)
     return presk_from_bits_f64(presk_bits_f64(r) + (step & tiny));
 }
 
+/* a + b rounded to odd: where it is inexact the last bit is 1, so that rounding it again, to f32, rounds the real
+ * sum. Requires that nothing overflows. */
+static inline double presk_add_to_odd(double a, double b)
+{
+    double sum = a + b, big = sum - b, lost = (a - big) + (b - (sum - big));
+    uint64_t u = presk_bits_f64(sum);
+    uint64_t large = presk_mask((lost > 0.0) != (sum > 0.0)); /* the magnitude was rounded up */
+    uint64_t odd = (u & 1u) | ~presk_mask(lost > 0.0 || lost < 0.0);
+    return presk_from_bits_f64(u + ((large | 1u) & ~presk_mask((odd & 1u) != 0u)));
+}
+
 /* --- the exponential of a double, split: e**x = s (1 + p) with s a power of two ------------------------------- */
 
 #define PRESK_SHIFTER 0x1.8p+52 /* adding and subtracting it rounds to an integer */
@@ -162,7 +173,10 @@ static inline float presk_tanh_f32(float x)
 
 static inline float presk_sigmoid_f32(float x)
 {
-    return (float)(1.0 / (1.0 + presk_exp_near(-presk_clamp((double)x, -105.0, 40.0))));
+    double d = (double)x, z = d * d;
+    double far = 1.0 / (1.0 + presk_exp_near(-presk_clamp(d, -105.0, 40.0)));
+    double near = presk_add_to_odd(0.5, d * (0.25 - z * (1.0 / 48.0 - z * (1.0 / 480.0)))); /* beside ties at x / 4 */
+    return (float)presk_select(presk_mask(z < 0x1p-16), near, far);
 }
 
 static inline float presk_silu_f32(float x)
@@ -177,7 +191,8 @@ static inline float presk_gelu_f32(float x)
     double d = presk_at_least((double)x, -14.75);
     double q = presk_phi_tail(presk_at_most(presk_abs_f64(d), 14.75));
     double phi = presk_select(presk_mask(d > 0.0), 1.0 - q, q);
-    return (float)presk_nudged_half(d * phi, d);
+    double hard = presk_select(presk_mask(presk_abs_f64(d) == 0x1.6148dep-16), 0x1p-68, 0.0); /* found by the check */
+    return (float)presk_nudged_half(d * phi - hard, d);
 }
 
 #define PRESK_SQRT2 0x1.6a09e667f3bcdp+0
@@ -190,17 +205,6 @@ static inline float presk_erf_f32(float x)
     double near = a * PRESK_2_SQRTPI_HIGH + a * (PRESK_2_SQRTPI_LOW + z * presk_poly_erf(z));
     double far = 1.0 - 2.0 * presk_phi_tail(a * PRESK_SQRT2);
     return (float)presk_with_sign(presk_select(presk_mask(a < 0.875), near, far), d);
-}
-
-/* a + b rounded to odd: where it is inexact the last bit is 1, so that rounding it again, to f32, rounds the real
- * sum. Requires |a| >= |b| or a = 0, and no overflow. */
-static inline double presk_add_to_odd(double a, double b)
-{
-    double sum = a + b, big = sum - b, lost = (a - big) + (b - (sum - big));
-    uint64_t u = presk_bits_f64(sum);
-    uint64_t large = presk_mask((lost > 0.0) != (sum > 0.0)); /* the magnitude was rounded up */
-    uint64_t odd = (u & 1u) | ~presk_mask(lost > 0.0 || lost < 0.0);
-    return presk_from_bits_f64(u + ((large | 1u) & ~presk_mask((odd & 1u) != 0u)));
 }
 
 /* k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2), k an integer: rounded to odd, with an error before that below
@@ -253,13 +257,14 @@ static inline float presk_log1p_f32(float x)
 #define PRESK_PI_2_D 0x1.8a2e03707344ap-81
 
 /* sin(high + low) where odd is 0, cos where it is all ones; negated where negate is 0x8000000000000000, not 0.
- * Requires |high| <= 0.7855 and |low| <= |high| 2**-53. Relative error below 2**-52. */
+ * Requires |high| <= 0.7855 and |low| <= |high| 2**-53. Rounded to odd, error before that below 2**-56. */
 static inline double presk_sin_or_cos(double high, double low, uint64_t odd, uint64_t negate)
 {
     double z = high * high, h = 0.5 * z, w = 1.0 - h;
-    double sine = high + (low + high * z * presk_poly_sin(z));
-    double cosine = w + (((1.0 - w) - h) + (z * z * presk_poly_cos(z) - high * low));
-    return presk_from_bits_f64(presk_bits_f64(presk_select(odd, cosine, sine)) ^ negate);
+    double sine = low + high * z * presk_poly_sin(z);
+    double cosine = ((1.0 - w) - h) + (z * z * presk_poly_cos(z) - high * low);
+    double r = presk_add_to_odd(presk_select(odd, w, high), presk_select(odd, cosine, sine));
+    return presk_from_bits_f64(presk_bits_f64(r) ^ negate);
 }
 
 /* sin and cos of any x, NaN for an infinity: presk_math.c. */

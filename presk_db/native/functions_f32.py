@@ -29,6 +29,7 @@ TWO_SQRTPI_LOW = float.fromhex("0x1.0a6db446b8ea4p-30")
 TWO_PI = float.fromhex("0x1.45f306dc9c883p-1")  # 2 / pi
 HALF_PI = tuple(map(float.fromhex, ("0x1.921fb5p+0", "0x1.110b46p-26", "0x1.1a6263p-54", "0x1.8a2e03707344ap-81")))
 SIGN = np.uint64(1 << 63)
+_GELU_HARD = float.fromhex("0x1.6148dep-16")
 
 
 def horner(coefficients: Sequence[float], x: F64) -> F64:
@@ -65,6 +66,16 @@ def _nudged_half(r: F64, x: F64) -> F64:
         return r
     step = np.where(x > 0, np.int64(1), np.int64(-1))
     return np.where(tiny, ((0.5 * x).view(np.int64) + step).view(np.float64), r)
+
+
+def _add_to_odd(a: F64 | float, b: F64) -> F64:
+    """a + b rounded to odd (an inexact sum ends in a 1 bit): rounding that again, to f32, rounds the real sum."""
+    total = a + b
+    big = total - b
+    lost = (a - big) + (b - (total - big))
+    bits = total.view(np.int64)
+    change = (lost != 0) & ((bits & 1) == 0)
+    return (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
 
 
 def _exp_parts(x: F64) -> tuple[F64, F64]:
@@ -123,7 +134,10 @@ def _tanh(x: F64) -> F64:
 
 
 def _sigmoid(x: F64) -> F64:
-    return 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
+    z = x * x
+    far = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
+    near = _add_to_odd(0.5, x * (0.25 - z * (1.0 / 48.0 - z * (1.0 / 480.0))))  # beside ties at x / 4
+    return np.where(z < 2.0**-16, near, far)
 
 
 def _silu(x: F64) -> F64:
@@ -134,7 +148,9 @@ def _silu(x: F64) -> F64:
 def _gelu(x: F64) -> F64:
     d = _at_least(x, -14.75)
     q = _phi_tail(_at_most(np.abs(d), 14.75))
-    return _nudged_half(d * np.where(d > 0, 1.0 - q, q), d)
+    r = d * np.where(d > 0, 1.0 - q, q)
+    r[np.abs(d) == _GELU_HARD] -= 2.0**-68  # the one pair whose last f64 bit decides
+    return _nudged_half(r, d)
 
 
 def _erf(x: F64) -> F64:
@@ -143,16 +159,6 @@ def _erf(x: F64) -> F64:
     near = a * TWO_SQRTPI_HIGH + a * (TWO_SQRTPI_LOW + z * horner(polynomials.ERF, z))
     far = 1.0 - 2.0 * _phi_tail(a * SQRT2)
     return _with_sign(np.where(a < 0.875, near, far), x)
-
-
-def _add_to_odd(a: F64, b: F64) -> F64:
-    """a + b rounded to odd (an inexact sum ends in a 1 bit), |a| >= |b| or a = 0: rounding again then rounds once."""
-    total = a + b
-    big = total - b
-    lost = (a - big) + (b - (total - big))
-    bits = total.view(np.int64)
-    change = (lost != 0) & ((bits & 1) == 0)
-    return (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
 
 
 def _log_sum(k: F64, f: F64) -> F64:
@@ -208,9 +214,10 @@ def _sin_quarters(x: F64, quarters: int) -> F64:
     z = high * high
     h = 0.5 * z
     w = 1.0 - h
-    sine = high + (low + high * z * horner(polynomials.SIN, z))
-    cosine = w + (((1.0 - w) - h) + (z * z * horner(polynomials.COS, z) - high * low))
-    r = np.where((q & np.uint64(1)) != 0, cosine, sine)
+    sine = low + high * z * horner(polynomials.SIN, z)
+    cosine = ((1.0 - w) - h) + (z * z * horner(polynomials.COS, z) - high * low)
+    odd = (q & np.uint64(1)) != 0
+    r = _add_to_odd(np.where(odd, w, high), np.where(odd, cosine, sine))
     return (_bits(r) ^ ((q & np.uint64(2)) << np.uint64(62))).view(np.float64)
 
 
