@@ -11,7 +11,7 @@ CFLAGS ?= -O3 -march=native
 STRICT = -std=c11 -ffp-contract=off
 OPENMP := $(shell printf 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo -fopenmp)
 
-OBJECTS = model.o kernels.o presk_convert.o presk_header.o presk_json.o presk_math.o presk_rt.o presk_tensors.o presk_writer.o
+OBJECTS = model.o kernels.o $(patsubst %.c,%.o,$(wildcard presk_*.c))
 
 main: main.o $(OBJECTS)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -o $@ main.o $(OBJECTS) -lm

@@ -49,12 +49,12 @@ def emit_to(
     disk is full; nothing is left half-written.
     """
     with _beside(folder) as draft:
-        for path, text in emitted(reader, recording, generator, options):
-            progress(path)
-            _write(draft / path, text)
+        for name, text in emitted(reader, recording, generator, options):
+            progress(name)
+            _write(draft / name, text)
         for copy in generator.copies:
-            for name in copy.files:
-                _write(draft / name, (resource_folder(copy.folder) / name).read_text(encoding="utf-8"))
+            for path in sorted(resource_folder(copy.folder).glob(copy.pattern)):
+                _write(draft / path.name, path.read_text(encoding="utf-8"))
         for file in generator.tensors:
             progress(file.path)
             write_tensors(reader, recording, file.role, draft / file.path)

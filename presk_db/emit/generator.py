@@ -18,7 +18,7 @@
     role = "input"                           `seeded_weights`, which are drawn again from the recording's seed
     [[copy]]
     folder = "runtime_c"                     files that go out unchanged
-    files = ["presk_rt.h"]
+    pattern = "presk_*.[ch]"
 """
 
 import tomllib
@@ -62,7 +62,7 @@ class Copy:
     """Files of a resource folder that go out unchanged."""
 
     folder: str
-    files: tuple[str, ...]
+    pattern: str
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def generator(name: str) -> Generator:
             tuple(_query(folder, q) for q in document.get("query", [])),
             tuple(OutputFile(f["path"], f["template"], f.get("when")) for f in document.get("file", [])),
             tuple(TensorFile(t["path"], t["role"]) for t in document.get("tensors", [])),
-            tuple(Copy(c["folder"], tuple(c["files"])) for c in document.get("copy", [])),
+            tuple(Copy(c["folder"], c["pattern"]) for c in document.get("copy", [])),
         )
     except (KeyError, TypeError, OSError, tomllib.TOMLDecodeError) as e:
         raise GeneratorBad(f"malformed: {type(e).__name__} {e}", place) from None
