@@ -62,10 +62,8 @@ def compare_outputs(found: Path, expected: Path, build: str) -> int:
         if not same.all():
             at = int(np.argmin(same))
             count = int((~same).sum())
-            raise BitsDiffer(
-                f"{name} differs in {count} of {same.size} elements, first at {at}: {float(x[at]).hex()} is not {float(y[at]).hex()}",
-                build,
-            )
+            first = f"first at {at}: {float(x[at]).hex()} is not {float(y[at]).hex()}"
+            raise BitsDiffer(f"{name} differs in {count} of {same.size} elements, {first}", build)
     raise BitsDiffer("the output files differ in their headers", build)
 
 
