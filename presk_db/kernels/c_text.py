@@ -1,5 +1,7 @@
 """Pieces of C11 text for kernels: types, constants, affine expressions, operations with their precedence."""
 
+import re
+
 import numpy as np
 
 from presk_db.kernels.affine import Affine
@@ -30,9 +32,12 @@ NAMED_OPERANDS = ("max", "min")
 """Operations whose C text holds an operand twice, so that it must be a name."""
 
 KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register"
-    " restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm main"
-    " bool true false errno stdin stdout stderr linux unix".split()
+    re.findall(
+        r"\w+",
+        "auto break case char const continue default do double else enum extern float for goto if inline int long"
+        " register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while"
+        " asm main bool true false errno stdin stdout stderr linux unix",
+    )
 )
 """Names that a kernel may use and C may not."""
 
