@@ -67,8 +67,22 @@ def _mills(t: mpfr) -> mpfr:
     return gmpy2.erfc(a / gmpy2.sqrt(mpfr(2))) * gmpy2.exp(a * a / 2) / 2 * (a + MILLS_POLE)
 
 
+ERFC_POLE = 2.0
+ERFC_START = 0.875
+ERFC_END = 4.0
+
+
+def _erfc_argument(t: mpfr) -> mpfr:
+    return ERFC_POLE * (1 + t) / (1 - t)
+
+
+def _erfc(t: mpfr) -> mpfr:
+    x = _erfc_argument(t)
+    return gmpy2.erfc(x) * gmpy2.exp(x * x) * (x + ERFC_POLE)
+
+
 POLYNOMIALS = (
-    Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 10, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
+    Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 9, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
     Polynomial("sin", "(sin r - r) / r**3 at z = r**2", "z", 0.0, 0.6170, 6, _sin_tail, lambda z: z + mpfr(2) ** -20),
     Polynomial(
         "cos", "(cos r - 1 + r**2 / 2) / r**4 at z = r**2", "z", 0.0, 0.6170, 6, _cos_tail,
@@ -83,6 +97,11 @@ POLYNOMIALS = (
         "mills", "Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75", "t",
         -1.0, (MILLS_END - MILLS_POLE) / (MILLS_END + MILLS_POLE), 20, _mills, lambda t: 1 / _mills(t),
     ),
+    Polynomial(
+        "erfc", "erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc", "t",
+        (ERFC_START - ERFC_POLE) / (ERFC_START + ERFC_POLE), (ERFC_END - ERFC_POLE) / (ERFC_END + ERFC_POLE), 11, _erfc,
+        lambda t: gmpy2.erfc(_erfc_argument(t)) / _erfc(t),
+    ),
 )  # fmt: skip
 
 
@@ -93,6 +112,24 @@ def coefficients(p: Polynomial) -> tuple[list[float], float]:
     points = minimax.chebyshev_points(low, high, 2001)
     error = max(abs(p.weight(x) * (minimax.horner(rounded, x) - p.f(x))) for x in points)
     return rounded, float(gmpy2.log2(error))
+
+
+BANDS = (27, 48, 68, 88, 108)
+BANDS_MEANING = "2**e modulo 2 pi for the bands' first exponents e, in two parts of at most 26 bits and one of 53"
+
+
+def bands() -> list[list[float]]:
+    """Returns the rows that reduce the arguments of sin and cos from 2**27 on: 2**e, and its three parts."""
+    rows = []
+    for e in BANDS:
+        rest = gmpy2.fmod(mpfr(2) ** e, 2 * gmpy2.const_pi())
+        row = [2.0**e]
+        for last in (23, 49):
+            unit = mpfr(2) ** -last
+            row.append(float(gmpy2.floor(rest / unit) * unit))
+            rest -= row[-1]
+        rows.append([*row, float(rest)])
+    return rows
 
 
 C_HEAD = """\
@@ -123,6 +160,12 @@ def texts() -> dict[str, str]:
         python.append(f"\n# {claim}\n{p.name.upper()} = (\n")
         python += [f'    float.fromhex("{v.hex()}"),\n' for v in reversed(values)]
         python.append(")\n")
+    c.append(f"\n/* {BANDS_MEANING} */\n")
+    python.append(f"\n# 2**e, and {BANDS_MEANING}\nBANDS = (\n")
+    for i, row in enumerate(bands()):
+        c += [f"#define PRESK_BAND_{i}_{part} {v.hex()}\n" for part, v in zip("EABC", row, strict=True)]
+        python.append(f"    ({', '.join(f'float.fromhex({v.hex()!r})' for v in row)}),\n".replace("'", '"'))
+    python.append(")\n")
     c.append("\n#endif\n")
     return {"presk_math_poly.h": "".join(c).replace("+ -", "- "), "polynomials_f32.py": "".join(python)}
 

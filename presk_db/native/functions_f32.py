@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from presk_db.native import polynomials_f32 as polynomials
 from presk_db.native.chunks import chunked
-from presk_db.native.reduction import reduced_quarters
 
 F64 = NDArray[np.float64]
 
@@ -23,12 +22,13 @@ SHIFTER = float.fromhex("0x1.8p+52")  # adding and subtracting it rounds to an i
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 LN2_HIGH = float.fromhex("0x1.62e42fefap-1")  # 35 bits: a multiple by an integer below 2**18 is exact
 LN2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")
-SQRT2 = float.fromhex("0x1.6a09e667f3bcdp+0")
 TWO_SQRTPI_HIGH = float.fromhex("0x1.20dd75p+0")  # 2 / sqrt(pi): 25 bits, and the rest
 TWO_SQRTPI_LOW = float.fromhex("0x1.0a6db446b8ea4p-30")
 TWO_PI = float.fromhex("0x1.45f306dc9c883p-1")  # 2 / pi
 HALF_PI = tuple(map(float.fromhex, ("0x1.921fb5p+0", "0x1.110b46p-26", "0x1.1a6263p-54", "0x1.8a2e03707344ap-81")))
 SIGN = np.uint64(1 << 63)
+# 2**-e and the three parts of 2**e modulo 2 pi by band, the first for |x| < 2**27
+_BANDS = np.array([(1.0, 1.0, 0.0, 0.0), *((1.0 / row[0], *row[1:]) for row in polynomials.BANDS)])
 _GELU_HARD = float.fromhex("0x1.6148dep-16")
 
 
@@ -68,11 +68,16 @@ def _nudged_half(r: F64, x: F64) -> F64:
     return np.where(tiny, ((0.5 * x).view(np.int64) + step).view(np.float64), r)
 
 
+def _sum_lost(a: F64 | float, b: F64, total: F64) -> F64:
+    """What total = a + b has lost to rounding (Knuth)."""
+    big = total - b
+    return (a - big) + (b - (total - big))
+
+
 def _add_to_odd(a: F64 | float, b: F64) -> F64:
     """a + b rounded to odd (an inexact sum ends in a 1 bit): rounding that again, to f32, rounds the real sum."""
     total = a + b
-    big = total - b
-    lost = (a - big) + (b - (total - big))
+    lost = _sum_lost(a, b, total)
     bits = total.view(np.int64)
     change = (lost != 0) & ((bits & 1) == 0)
     return (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
@@ -134,10 +139,9 @@ def _tanh(x: F64) -> F64:
 
 
 def _sigmoid(x: F64) -> F64:
-    z = x * x
-    far = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
-    near = _add_to_odd(0.5, x * (0.25 - z * (1.0 / 48.0 - z * (1.0 / 480.0))))  # beside ties at x / 4
-    return np.where(z < 2.0**-16, near, far)
+    r = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
+    # 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32
+    return r - np.where(np.abs(x) < 2.0**-15, _with_sign(np.full_like(x, 2.0**-52), x), 0.0)
 
 
 def _silu(x: F64) -> F64:
@@ -157,7 +161,8 @@ def _erf(x: F64) -> F64:
     a = _at_most(np.abs(x), 4.0)
     z = a * a
     near = a * TWO_SQRTPI_HIGH + a * (TWO_SQRTPI_LOW + z * horner(polynomials.ERF, z))
-    far = 1.0 - 2.0 * _phi_tail(a * SQRT2)
+    b = a + 2.0
+    far = 1.0 - _exp_near(-z) * horner(polynomials.ERFC, (a - 2.0) / b) / b
     return _with_sign(np.where(a < 0.875, near, far), x)
 
 
@@ -199,18 +204,26 @@ def _log1p(x: F64) -> F64:
 
 
 def _sin_quarters(x: F64, quarters: int) -> F64:
-    """sin(x + quarters·pi / 2): Cody and Waite's reduction below 2**27, Payne and Hanek's above."""
-    shifted = x * TWO_PI + SHIFTER
+    """sin(x + quarters·pi / 2). In a band from 2**27 on, x becomes x 2**-e (2**e modulo 2 pi), see the C."""
+    a = np.abs(x)
+    y1, y2, y3 = x, np.zeros_like(x), np.zeros_like(x)
+    if (a >= polynomials.BANDS[0][0]).any():
+        band = np.zeros(x.shape, np.int64)
+        for first, *_ in polynomials.BANDS:
+            band += a >= first
+        factors = _BANDS[band]
+        m = x * factors[:, 0]
+        y1, y2, y3 = m * factors[:, 1], m * factors[:, 2], m * factors[:, 3]  # the first two are exact
+    shifted = (y1 + y2) * TWO_PI + SHIFTER
     k = shifted - SHIFTER
-    r = (x - k * HALF_PI[0]) - k * HALF_PI[1]  # exact below 2**27
-    c = k * HALF_PI[2]
-    high = r - c
-    low = ((r - high) - c) - k * HALF_PI[3]
+    r = (y1 - k * HALF_PI[0]) - k * HALF_PI[1]  # exact
+    c = k * -HALF_PI[2]
+    s = r + y2
+    t = s + c
+    rest = _sum_lost(r, y2, s) + _sum_lost(s, c, t) + (y3 - k * HALF_PI[3])
+    high = t + rest
+    low = rest - (high - t)
     q = _bits(shifted) + np.uint64(quarters)
-    far = np.flatnonzero(np.abs(x) >= 2.0**27)
-    if far.size:
-        far_q, high[far], low[far] = reduced_quarters(x[far])
-        q[far] = far_q + np.uint64(quarters)
     z = high * high
     h = 0.5 * z
     w = 1.0 - h
