@@ -6,7 +6,8 @@
  * gelu(x) = x Phi(x) with Phi the normal distribution function.
  *
  * The f32 functions compute in f64 with an error near one ulp of f64 and round at the end; all 2**32 inputs of each
- * were compared with the exact value. They have no branch, so loops over them become vector code.
+ * were compared with the exact value. They have no branch, so loops over them become vector code; but sin and cos
+ * branch to a function of their own from 2**27 on.
  * Needs IEEE arithmetic, rounding to nearest, no contraction of a * b + c, and FLT_EVAL_METHOD 0.
  */
 #ifndef PRESK_MATH_H
@@ -292,41 +293,30 @@ static inline double presk_sin_or_cos(double high, double low, uint64_t odd, uin
     return presk_from_bits_f64(presk_bits_f64(r) ^ negate);
 }
 
-/* value where the mask is all ones, else 0: the terms of a selection among many are or-ed together. */
-static inline uint64_t presk_masked(uint64_t mask, double value) { return mask & presk_bits_f64(value); }
-
-/* sin(x + quarters pi / 2). An |x| from 2**27 on lies in one of five bands 2**e <= |x| < 2**(e + 21), where x is
- * replaced by x 2**-e (2**e modulo 2 pi), the last factor in three parts. */
+/* sin(x + quarters pi / 2), |x| < 2**27. */
 static inline float presk_sin_quarters(float x, uint64_t quarters)
 {
-    double d = (double)x, a = presk_abs_f64(d);
-    uint64_t m0 = presk_mask(a >= PRESK_BAND_0_E), m1 = presk_mask(a >= PRESK_BAND_1_E);
-    uint64_t m2 = presk_mask(a >= PRESK_BAND_2_E), m3 = presk_mask(a >= PRESK_BAND_3_E);
-    uint64_t m4 = presk_mask(a >= PRESK_BAND_4_E), none = ~m0;
-    m0 ^= m1, m1 ^= m2, m2 ^= m3, m3 ^= m4; /* now each marks its band alone */
-#define PRESK_OF_BAND(part)                                                                                          \
-    (presk_masked(m0, PRESK_BAND_0_##part) | presk_masked(m1, PRESK_BAND_1_##part) |                                 \
-     presk_masked(m2, PRESK_BAND_2_##part) | presk_masked(m3, PRESK_BAND_3_##part) |                                 \
-     presk_masked(m4, PRESK_BAND_4_##part))
-    double factor = presk_from_bits_f64(PRESK_OF_BAND(A) | presk_masked(none, 1.0));
-    double unit = presk_from_bits_f64(0x7fe0000000000000u - (PRESK_OF_BAND(E) | presk_masked(none, 1.0)));
-    double m = d * unit, y1 = m * factor, y2 = m * presk_from_bits_f64(PRESK_OF_BAND(B)); /* exact */
-    double y3 = m * presk_from_bits_f64(PRESK_OF_BAND(C));
-#undef PRESK_OF_BAND
-    double shifted = (y1 + y2) * PRESK_2_PI + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
-    double r = (y1 - k * PRESK_PI_2_A) - k * PRESK_PI_2_B; /* exact */
-    double s = r + y2, c = k * -PRESK_PI_2_C, t = s + c;
-    double rest = presk_sum_lost(r, y2, s) + presk_sum_lost(s, c, t) + (y3 - k * PRESK_PI_2_D);
-    double high = t + rest, low = rest - (high - t);
+    double d = (double)x, shifted = d * PRESK_2_PI + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
+    double r = (d - k * PRESK_PI_2_A) - k * PRESK_PI_2_B; /* exact */
+    double c = k * PRESK_PI_2_C, high = r - c, low = ((r - high) - c) - k * PRESK_PI_2_D;
     uint64_t q = presk_bits_f64(shifted) + quarters;
     return (float)presk_sin_or_cos(high, low, (uint64_t)0 - (q & 1u), (q & 2u) << 62);
 }
 
+/* sin and cos for 2**27 <= |x|, infinities and NaN: presk_math_reduce.c. */
+float presk_sin_f32_far(float x);
+float presk_cos_f32_far(float x);
+
 static inline float presk_sin_f32(float x)
 {
+    if (!(presk_abs_f64((double)x) < 0x1p+27)) return presk_sin_f32_far(x);
     return presk_select_f32((uint32_t)0 - (uint32_t)(x == 0.0f), x, presk_sin_quarters(x, 0));
 }
 
-static inline float presk_cos_f32(float x) { return presk_sin_quarters(x, 1); }
+static inline float presk_cos_f32(float x)
+{
+    if (!(presk_abs_f64((double)x) < 0x1p+27)) return presk_cos_f32_far(x);
+    return presk_sin_quarters(x, 1);
+}
 
 #endif

@@ -121,26 +121,4 @@ static inline double presk_poly_erfc(double t)
     return p;
 }
 
-/* 2**e modulo 2 pi for the bands' first exponents e, in two parts of at most 26 bits and one of 53 */
-#define PRESK_BAND_0_E 0x1.0000000000000p+27
-#define PRESK_BAND_0_A 0x1.5a89208000000p+2
-#define PRESK_BAND_0_B 0x1.f1d1ac0000000p-24
-#define PRESK_BAND_0_C 0x1.83ff1695bf2ecp-50
-#define PRESK_BAND_1_E 0x1.0000000000000p+48
-#define PRESK_BAND_1_A 0x1.09f4600000000p-3
-#define PRESK_BAND_1_B 0x1.07a4a00000000p-24
-#define PRESK_BAND_1_C 0x1.18ff708767b79p-50
-#define PRESK_BAND_2_E 0x1.0000000000000p+68
-#define PRESK_BAND_2_A 0x1.79f4ed0000000p+2
-#define PRESK_BAND_2_B 0x1.985bec0000000p-27
-#define PRESK_BAND_2_C 0x1.d18f86ee7330ep-51
-#define PRESK_BAND_3_E 0x1.0000000000000p+88
-#define PRESK_BAND_3_A 0x1.800b0b8000000p+2
-#define PRESK_BAND_3_B 0x1.6613b80000000p-27
-#define PRESK_BAND_3_C 0x1.29248318aac5ep-50
-#define PRESK_BAND_4_E 0x1.0000000000000p+108
-#define PRESK_BAND_4_A 0x1.4c2b148000000p+2
-#define PRESK_BAND_4_B 0x1.bd6ea00000000p-28
-#define PRESK_BAND_4_C 0x1.d34acc0a82c60p-52
-
 #endif

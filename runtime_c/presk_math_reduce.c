@@ -58,3 +58,15 @@ unsigned presk_reduce(double x, double *high, double *low)
     quarter = flip ? quarter + 1u : quarter;
     return (u >> 63 ? 0u - quarter : quarter) & 3u;
 }
+
+/* sin(x + quarters pi / 2) rounded to odd, or NaN. */
+static double far_sine(float x, unsigned quarters)
+{
+    double high, low, d = (double)x;
+    if (!(presk_abs_f64(d) < presk_from_bits_f64(0x7ff0000000000000u))) return d - d;
+    unsigned q = presk_reduce(d, &high, &low) + quarters;
+    return presk_sin_or_cos(high, low, (uint64_t)0 - (uint64_t)(q & 1u), (uint64_t)(q & 2u) << 62);
+}
+
+float presk_sin_f32_far(float x) { return (float)far_sine(x, 0); }
+float presk_cos_f32_far(float x) { return (float)far_sine(x, 1); }

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from presk_db.native import polynomials_f32 as polynomials
 from presk_db.native.chunks import chunked
+from presk_db.native.reduction import reduced_quarters
 
 F64 = NDArray[np.float64]
 
@@ -27,8 +28,6 @@ TWO_SQRTPI_LOW = float.fromhex("0x1.0a6db446b8ea4p-30")
 TWO_PI = float.fromhex("0x1.45f306dc9c883p-1")  # 2 / pi
 HALF_PI = tuple(map(float.fromhex, ("0x1.921fb5p+0", "0x1.110b46p-26", "0x1.1a6263p-54", "0x1.8a2e03707344ap-81")))
 SIGN = np.uint64(1 << 63)
-# 2**-e and the three parts of 2**e modulo 2 pi by band, the first for |x| < 2**27
-_BANDS = np.array([(1.0, 1.0, 0.0, 0.0), *((1.0 / row[0], *row[1:]) for row in polynomials.BANDS)])
 _GELU_HARD = float.fromhex("0x1.6148dep-16")
 
 
@@ -204,26 +203,18 @@ def _log1p(x: F64) -> F64:
 
 
 def _sin_quarters(x: F64, quarters: int) -> F64:
-    """sin(x + quarters·pi / 2). In a band from 2**27 on, x becomes x 2**-e (2**e modulo 2 pi), see the C."""
-    a = np.abs(x)
-    y1, y2, y3 = x, np.zeros_like(x), np.zeros_like(x)
-    if (a >= polynomials.BANDS[0][0]).any():
-        band = np.zeros(x.shape, np.int64)
-        for first, *_ in polynomials.BANDS:
-            band += a >= first
-        factors = _BANDS[band]
-        m = x * factors[:, 0]
-        y1, y2, y3 = m * factors[:, 1], m * factors[:, 2], m * factors[:, 3]  # the first two are exact
-    shifted = (y1 + y2) * TWO_PI + SHIFTER
+    """sin(x + quarters·pi / 2): Cody and Waite's reduction below 2**27, Payne and Hanek's from there on."""
+    shifted = x * TWO_PI + SHIFTER
     k = shifted - SHIFTER
-    r = (y1 - k * HALF_PI[0]) - k * HALF_PI[1]  # exact
-    c = k * -HALF_PI[2]
-    s = r + y2
-    t = s + c
-    rest = _sum_lost(r, y2, s) + _sum_lost(s, c, t) + (y3 - k * HALF_PI[3])
-    high = t + rest
-    low = rest - (high - t)
+    r = (x - k * HALF_PI[0]) - k * HALF_PI[1]  # exact below 2**27
+    c = k * HALF_PI[2]
+    high = r - c
+    low = ((r - high) - c) - k * HALF_PI[3]
     q = _bits(shifted) + np.uint64(quarters)
+    far = np.flatnonzero(~(np.abs(x) < 2.0**27))
+    if far.size:
+        far_q, high[far], low[far] = reduced_quarters(x[far])
+        q[far] = far_q + np.uint64(quarters)
     z = high * high
     h = 0.5 * z
     w = 1.0 - h

@@ -106,12 +106,3 @@ ERFC = (
     float.fromhex("-0x1.5fd386754efb4p-1"),
     float.fromhex("0x1.058671b52c779p+0"),
 )
-
-# 2**e, and 2**e modulo 2 pi for the bands' first exponents e, in two parts of at most 26 bits and one of 53
-BANDS = (
-    (float.fromhex("0x1.0000000000000p+27"), float.fromhex("0x1.5a89208000000p+2"), float.fromhex("0x1.f1d1ac0000000p-24"), float.fromhex("0x1.83ff1695bf2ecp-50")),
-    (float.fromhex("0x1.0000000000000p+48"), float.fromhex("0x1.09f4600000000p-3"), float.fromhex("0x1.07a4a00000000p-24"), float.fromhex("0x1.18ff708767b79p-50")),
-    (float.fromhex("0x1.0000000000000p+68"), float.fromhex("0x1.79f4ed0000000p+2"), float.fromhex("0x1.985bec0000000p-27"), float.fromhex("0x1.d18f86ee7330ep-51")),
-    (float.fromhex("0x1.0000000000000p+88"), float.fromhex("0x1.800b0b8000000p+2"), float.fromhex("0x1.6613b80000000p-27"), float.fromhex("0x1.29248318aac5ep-50")),
-    (float.fromhex("0x1.0000000000000p+108"), float.fromhex("0x1.4c2b148000000p+2"), float.fromhex("0x1.bd6ea00000000p-28"), float.fromhex("0x1.d34acc0a82c60p-52")),
-)
