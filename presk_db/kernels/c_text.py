@@ -25,7 +25,7 @@ Expression = tuple[str, int]
 _INFIX = {
     "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT),
     "lt": ("<", COMPARISON), "le": ("<=", COMPARISON), "gt": (">", COMPARISON), "ge": (">=", COMPARISON),
-    "eq": ("==", EQUALITY), "ne": ("!=", EQUALITY), "and": ("&&", AND), "or": ("||", OR),
+    "eq": ("==", EQUALITY), "ne": ("!=", EQUALITY), "and": ("&&", AND),
 }  # fmt: skip
 
 NAMED_OPERANDS = ("max", "min")
@@ -101,6 +101,8 @@ def operation_text(op: str, type_: str, args: list[Expression], sources: list[st
         sign, precedence = _INFIX[op]
         return f"{grouped(args[0], precedence)} {sign} {grouped(args[1], precedence + 1)}", precedence
     match op:
+        case "or":  # compilers want && inside || in parentheses
+            return f"{grouped(args[0], EQUALITY)} || {grouped(args[1], EQUALITY)}", OR
         case "max" | "min":
             a, b = args[0][0], args[1][0]
             return f"{a} {'>' if op == 'max' else '<'} {b} ? {a} : {b}", CHOICE
