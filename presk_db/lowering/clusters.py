@@ -128,6 +128,8 @@ class Clustering:
         if not found or e.op in ("matmul", "concat", "gather"):
             return None
         latest = max(found, key=self.clusters.index)
+        if any(self._producer(v) is latest and self.cluster_of(v) is not latest for v in e.inputs):
+            return None  # a layer of what this kernel writes: only a later one can read it
         return latest if latest.scope == e.scope and self.fits(e, latest) else None
 
     def _producer(self, value: Value) -> Cluster | None:
@@ -245,12 +247,15 @@ def _free_values(flat: Flat) -> set[int]:
                 equations.append(_packed_operand(e))
         elif e.op in ("const", "iota"):
             free.add(e.output.id)
-        elif e.op in ELEMENTWISE and e.op not in FUNCTIONS and e.output.id not in flat.stored:
-            if all(root_of(v).id in free for v in e.inputs):
-                free.add(e.output.id)
+        elif _is_cheap(e) and e.output.id not in flat.stored and all(root_of(v).id in free for v in e.inputs):
+            free.add(e.output.id)
         equations.append(e)
     flat.equations = equations
     return free
+
+
+def _is_cheap(e: FlatEquation) -> bool:
+    return e.op in ELEMENTWISE and e.op not in FUNCTIONS
 
 
 def _is_view(e: FlatEquation, free: set[int]) -> bool:

@@ -316,7 +316,9 @@ class _Generator:
         at = index[self.cluster.axis]
         if spill.filled:
             key = ("spill", spill.local, at)
-            return b.define(key, spill.type, (spill.local, *at.names), lambda name: LoadStatement(name, spill.local, (at,)))
+            return b.define(
+                key, spill.type, (spill.local, *at.names), lambda name: LoadStatement(name, spill.local, (at,))
+            )
         if not spill.local:
             level = b.levels.pop()
             spill.local = b.local(spill.type, (self.cluster.shape[self.cluster.axis],))

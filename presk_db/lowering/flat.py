@@ -89,9 +89,7 @@ class _Flattener:
         self.flat.calls.append(Call(number, parent, self.function_number(function), label, fold, iteration))
         return number
 
-    def body(
-        self, function: Function, arguments: list[Value], call: int, path: str, scope: Scope
-    ) -> list[Value]:
+    def body(self, function: Function, arguments: list[Value], call: int, path: str, scope: Scope) -> list[Value]:
         """Expands one call of `function`; returns its results."""
         values: dict[int, Value] = {v.id: a for v, a in zip(function.parameters, arguments, strict=True)}
         labels: dict[str, int] = {}
@@ -114,9 +112,7 @@ class _Flattener:
                 values[var.id] = value
         return [values[v.id] for v in function.results]
 
-    def primitive(
-        self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope
-    ) -> Value:
+    def primitive(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
         output = self.value(e.outputs[0], site)
         if e.op in OVER_NOTHING and 0 in e.inputs[0].shape and 0 not in output.shape:
             self.count += 1
@@ -141,9 +137,7 @@ class _Flattener:
         self.flat.equations.append(output.equation)
         return output
 
-    def fold(
-        self, e: Equation, inputs: list[Value], call: int, label: str, path: str, scope: Scope
-    ) -> list[Value]:
+    def fold(self, e: Equation, inputs: list[Value], call: int, label: str, path: str, scope: Scope) -> list[Value]:
         function: Function = e["function"]
         length, carried, stacked = e["length"], e["carried"], e["stacked"]
         fold = len(self.flat.folds)

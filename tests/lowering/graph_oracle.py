@@ -21,7 +21,9 @@ _UFUNCS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def evaluate(graph: Graph, parameters: Mapping[str, Array], inputs: Mapping[str, Array], type_: str) -> dict[str, Array]:
+def evaluate(
+    graph: Graph, parameters: Mapping[str, Array], inputs: Mapping[str, Array], type_: str
+) -> dict[str, Array]:
     """The results by name; reals as `type_`, integers as int64, truth values as bool."""
     arguments = [parameters[n] for n, _ in graph.parameters] + [inputs[n] for n, _ in graph.inputs]
     with np.errstate(all="ignore"):

@@ -81,7 +81,9 @@ def check_order(order: LaunchOrder) -> None:
         for array, view in arrays:
             buffer, size = order.buffers[view.buffer], int(np.prod(view.shape))
             if array.mode == "in" and buffer.role in ("temp", "output") and size:
-                done = sum(len(set(r) & set(range(view.offset, view.offset + size))) for r in written.get(buffer.id, []))
+                done = sum(
+                    len(set(r) & set(range(view.offset, view.offset + size))) for r in written.get(buffer.id, [])
+                )
                 assert done == size, f"{launch.label} reads {buffer.name} before it is written"
         for array, view in arrays:
             if array.mode == "out":

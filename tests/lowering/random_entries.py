@@ -13,7 +13,7 @@ from lowering_cases import graph_of, integer, real, weight  # isort: skip
 
 Draw = Callable[[st.SearchStrategy[Any]], Any]
 
-EXTENTS = st.sampled_from((1, 2, 3, 3, 4, 4, 5, 7, 0, 33))
+EXTENTS = st.sampled_from((3, 2, 1, 4, 2, 3, 5, 4, 2, 7, 3, 33, 2, 4, 0))
 SHAPES = st.lists(EXTENTS, max_size=4).map(tuple).filter(lambda s: _size(s) <= 400)
 FUNCTIONS = ("exp", "tanh", "sin", "sigmoid", "log1p", "gelu", "silu")
 PLAIN = ("neg", "abs", "sqrt")
@@ -215,7 +215,9 @@ def random_body(draw: Draw, tensors: list[Tensor], most: int) -> Pool:
 def random_fold(pool: Pool) -> None:
     """A fold over something with a leading axis, with a carry, shared values and perhaps collected ones."""
     draw = pool.draw
-    stacked = [t for t in (pool.pick(where=lambda t: len(t.shape) > 0 and t.shape[0] in (0, 1, 2, 3)),) if t is not None]
+    stacked = [
+        t for t in (pool.pick(where=lambda t: len(t.shape) > 0 and t.shape[0] in (0, 1, 2, 3)),) if t is not None
+    ]
     if not stacked:
         return
     index = pool.pick("int", lambda t: len(t.shape) > 0 and t.shape[0] == stacked[0].shape[0])
@@ -246,20 +248,26 @@ def random_entry(draw: Draw, folds: bool) -> Graph:
 
     def entry(parameters: dict[str, Tensor], **inputs: Tensor) -> dict[str, Tensor]:
         pool = Pool(draw, [*parameters.values(), *inputs.values()])
-        for _ in range(draw(st.integers(1, 5))):
+        for _ in range(draw(st.integers(2, 8))):
             pool.step()
         if folds:
             random_fold(pool)
-        for _ in range(draw(st.integers(0, 5))):
+        for _ in range(draw(st.integers(1, 7))):
             pool.step()
         if folds and draw(st.booleans()):
             random_fold(pool)
-        count = draw(st.integers(1, 4))
-        return {f"r{i}": pool.tensors[-1 - draw(st.integers(0, min(len(pool.tensors) - 1, 8)))] for i in range(count)}
+        last = len(pool.tensors) - 1
+        return {
+            f"r{i}": pool.tensors[last - draw(st.integers(0, min(last, 8)))] for i in range(draw(st.integers(2, 5)))
+        }
 
     shape = draw(SHAPES)
     other = draw(st.permutations(shape))
     layers = draw(st.sampled_from((0, 1, 2, 3)))
-    parameters = {"w": weight(*shape), "u": weight(*other), "s": weight(layers, *draw(SHAPES.filter(lambda s: len(s) < 4)))}
+    parameters = {
+        "w": weight(*shape),
+        "u": weight(*other),
+        "s": weight(layers, *draw(SHAPES.filter(lambda s: len(s) < 4))),
+    }
     ints = integer(draw(st.sampled_from((1, 2, 3, 4))), *draw(SHAPES.filter(lambda s: len(s) < 3)))
     return graph_of(entry, parameters, x=real(*draw(SHAPES)), y=real(*shape), i=ints)
