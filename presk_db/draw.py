@@ -20,12 +20,15 @@ def tensor_key(seed: int, name: str) -> Key:
 def drawn_weight(seed: int, tensor: str, shape: tuple[int, ...], low: float, high: float) -> Array:
     """float32 numbers uniform in [low, high): low + u (high - low) in f64, in row-major order, rounded once to f32."""
     u = tensor_key(seed, tensor).uniform(math.prod(shape))
-    return (low + u * (high - low)).astype(np.float32).reshape(shape)
+    values: Array = (low + u * (high - low)).astype(np.float32)
+    return values.reshape(shape)
 
 
 def drawn_input(seed: int, name: str, shape: tuple[int, ...], limit: int | None) -> Array:
     """int64 numbers floor(u limit), or, without a limit, float32 numbers uniform in [-1, 1)."""
     u = tensor_key(seed, f"inputs/{name}").uniform(math.prod(shape))
     if limit is None:
-        return (2.0 * u - 1.0).astype(np.float32).reshape(shape)
-    return np.floor(u * limit).astype(np.int64).reshape(shape)
+        reals: Array = (2.0 * u - 1.0).astype(np.float32)
+        return reals.reshape(shape)
+    tokens: Array = np.floor(u * limit).astype(np.int64)
+    return tokens.reshape(shape)

@@ -14,7 +14,10 @@ import numpy as np
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)
-_ROUNDS = ((0, 4, 8, 12), (1, 5, 9, 13), (2, 6, 10, 14), (3, 7, 11, 15), (0, 5, 10, 15), (1, 6, 11, 12), (2, 7, 8, 13), (3, 4, 9, 14))  # fmt: skip
+_ROUNDS = (
+    *((i, 4 + i, 8 + i, 12 + i) for i in range(4)),
+    *((i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4) for i in range(4)),
+)
 _CHUNK = 1 << 14  # blocks at a time: 16 arrays of 64 KiB stay in the cache
 
 

@@ -245,9 +245,7 @@ def _free_values(flat: Flat) -> set[int]:
                 e.op = "pack"
             else:
                 equations.append(_packed_operand(e))
-        elif e.op in ("const", "iota"):
-            free.add(e.output.id)
-        elif _is_cheap(e) and e.output.id not in flat.stored and all(root_of(v).id in free for v in e.inputs):
+        elif e.op in ("const", "iota") or (_is_cheap(e) and e.output.id not in flat.stored and all(root_of(v).id in free for v in e.inputs)):
             free.add(e.output.id)
         equations.append(e)
     flat.equations = equations

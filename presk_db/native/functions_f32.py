@@ -79,7 +79,8 @@ def _add_to_odd(a: F64 | float, b: F64) -> F64:
     lost = _sum_lost(a, b, total)
     bits = total.view(np.int64)
     change = (lost != 0) & ((bits & 1) == 0)
-    return (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
+    odd: F64 = (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
+    return odd
 
 
 def _exp_parts(x: F64) -> tuple[F64, F64]:
