@@ -70,7 +70,9 @@ def violations(folder: Path) -> list[str]:
             if words[0] == "mako":
                 mako.add("/".join(parts))
             target = words[1] if words[0] == folder.name and len(words) > 1 else ""
-            if target == "?" or (target in MAY_IMPORT and target != layer and target not in MAY_IMPORT.get(layer, set())):
+            if target == "?" or (
+                target in MAY_IMPORT and target != layer and target not in MAY_IMPORT.get(layer, set())
+            ):
                 found.append(where)
     if len(mako) > 1:
         found.append(f"mako is imported in {', '.join(sorted(mako))}")
@@ -109,7 +111,10 @@ def test_a_planted_violation_is_found(tmp_path: Path, module: str, line: str) ->
 def test_what_is_allowed_is_not_found(tmp_path: Path) -> None:
     folder = tmp_path / "presk_db"
     for module, line in (
-        ("store/a.py", "import sqlalchemy, alembic\nfrom presk_db.kernels import ir\nfrom presk_db.errors import PreskError"),
+        (
+            "store/a.py",
+            "import sqlalchemy, alembic\nfrom presk_db.kernels import ir\nfrom presk_db.errors import PreskError",
+        ),
         ("emit/a.py", "from mako.template import Template\nfrom . import b"),
         ("cli/a.py", "import click\nfrom presk_db.specs import spec"),
     ):
