@@ -10,8 +10,9 @@ import pytest
 
 from presk_db.errors import CompilerFailed, InputBad
 from presk_db.kernels.parser import parse
-from presk_db.native import compiled
-from presk_db.native.compiled import FLAGS, compiled_executor
+from presk_db.native import compiler
+from presk_db.native.compiled import compiled_executor
+from presk_db.native.compiler import FLAGS, shared_library
 from presk_db.native.fma import exact_fma, fma
 from presk_db.resources import resource_folder
 
@@ -44,7 +45,7 @@ def test_a_compiler_that_refuses() -> None:
 
 
 def test_a_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(compiler.tempfile, "tempdir", str(tmp_path))
     compiled_executor([COPY])
     (made,) = tmp_path.rglob("*.so")
     before = made.stat()
@@ -53,12 +54,12 @@ def test_a_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert [p.stat().st_mtime_ns for p in tmp_path.rglob("*.so")] == [before.st_mtime_ns]
     compiled_executor([COPY], flags=(*FLAGS, "-O1"))
     assert len(list(tmp_path.rglob("*.so"))) == 2
-    assert not [p for p in tmp_path.rglob("*") if p.suffix not in (".so", "")]
+    assert not [p for p in tmp_path.rglob("*") if p.suffix not in (".so", ".o", "")]
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="folders have no owner here")
 def test_a_cache_that_others_can_write_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiled.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(compiler.tempfile, "tempdir", str(tmp_path))
     (tmp_path / f"presk-kernels-{os.getuid()}").mkdir(mode=0o777)
     (tmp_path / f"presk-kernels-{os.getuid()}").chmod(0o777)
     with pytest.raises(CompilerFailed, match="belongs to others"):
@@ -99,7 +100,7 @@ def test_the_runtime_fma(flags: tuple[str, ...]) -> None:
     ffi.cdef("void fma_f64(double *, double *, double *, ptrdiff_t); void fma_f32(float *, float *, float *, ptrdiff_t);")
     assert (resource_folder("runtime_c") / "presk_kernel.h").is_file()
     warnings = ("-std=c11", "-ffp-contract=off", "-Wall", "-Wextra", "-Wconversion", "-Werror")
-    library = ffi.dlopen(str(compiled._built(FMA, (*warnings, *flags))))
+    library = ffi.dlopen(str(shared_library(FMA, (*warnings, *flags))))
     r = random.Random(1)
     n = 20_000
     a, b = random_doubles(r, n), random_doubles(r, n)
