@@ -1,4 +1,4 @@
-"""drawn_weight: a weight drawn from a seed, tensor by tensor, the same on every machine."""
+"""drawn_weight, drawn_input: tensors drawn from a seed, the same on every machine."""
 
 import hashlib
 from math import prod
@@ -33,3 +33,13 @@ def drawn_weight(
         scaled = key.uniform(count, start) * (np.float64(high) - np.float64(low))
         out[start : start + count] = np.float64(low) + scaled
     return out.reshape(shape)
+
+
+def drawn_input(seed: int, name: str, shape: tuple[int, ...], limit: int | None) -> np.ndarray[Any, np.dtype[Any]]:
+    """An input's elements from the key of `inputs/NAME`: `shape`.
+
+    Integers floor(u * limit) as int64; without a limit, float32 numbers uniform in [-1, 1).
+    """
+    u = tensor_key(seed, f"inputs/{name}").uniform(prod(shape))
+    drawn = (2.0 * u - 1.0).astype(np.float32) if limit is None else np.floor(u * limit).astype(np.int64)
+    return drawn.reshape(shape)

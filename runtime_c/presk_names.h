@@ -23,7 +23,7 @@
 #define presk_canonical_f32 PRESK_SYM(presk_canonical_f32)
 #define presk_canonical_f64 PRESK_SYM(presk_canonical_f64)
 #define presk_error_print PRESK_SYM(presk_error_print)
-#define presk_fail PRESK_SYM(presk_fail)
+#define presk_error_set PRESK_SYM(presk_error_set)
 #define presk_free PRESK_SYM(presk_free)
 #define presk_rt_probe PRESK_SYM(presk_rt_probe)
 
@@ -39,6 +39,7 @@
 #define presk_dtype_name PRESK_SYM(presk_dtype_name)
 #define presk_dtype_size PRESK_SYM(presk_dtype_size)
 #define presk_header_bind PRESK_SYM(presk_header_bind)
+#define presk_header_extent PRESK_SYM(presk_header_extent)
 #define presk_header_free PRESK_SYM(presk_header_free)
 #define presk_header_parse PRESK_SYM(presk_header_parse)
 

@@ -13,6 +13,8 @@
 
 #if defined(__linux__)
 #include <sys/mman.h>
+#elif defined(_WIN32)
+#include <malloc.h>
 #endif
 
 /* --- Probes ---------------------------------------------------------------------------------------------------- */
@@ -80,10 +82,10 @@ const char *presk_rt_probe(void)
 
 /* --- Errors ---------------------------------------------------------------------------------------------------- */
 
-bool presk_fail(presk_error *e, int code, const char *place, const char *format, ...)
+void presk_error_set(presk_error *e, int code, const char *place, const char *format, ...)
 {
     if (e == NULL) {
-        return false;
+        return;
     }
     e->code = code;
     e->text[0] = '\0';
@@ -102,7 +104,6 @@ bool presk_fail(presk_error *e, int code, const char *place, const char *format,
             *c = '?';
         }
     }
-    return false;
 }
 
 void presk_error_print(const char *program, const presk_error *e)
@@ -138,7 +139,6 @@ void presk_canonical_bf16(presk_bf16 *a, size_t n)
 #define SMALL_ALIGNMENT ((size_t)64)
 #define HUGE_PAGE ((size_t)2 << 20)
 
-/* One malloc, a little too large; the pointer that malloc gave stands just below the memory handed out. */
 void *presk_alloc(size_t bytes)
 {
     size_t alignment = SMALL_ALIGNMENT;
@@ -147,30 +147,28 @@ void *presk_alloc(size_t bytes)
         alignment = HUGE_PAGE;
     }
 #endif
-    size_t extra = alignment + sizeof(void *);
-    if (bytes > SIZE_MAX - extra) {
+    if (bytes > (size_t)PTRDIFF_MAX - alignment) {
         return NULL;
     }
-    unsigned char *base = malloc(bytes + extra);
-    if (base == NULL) {
-        return NULL;
-    }
-    size_t misfit = (size_t)(((uintptr_t)base + sizeof(void *)) & (alignment - 1));
-    unsigned char *memory = base + sizeof(void *) + (misfit == 0 ? 0 : alignment - misfit);
-    memcpy(memory - sizeof base, &base, sizeof base);
+    size_t size = bytes == 0 ? alignment : (bytes + alignment - 1) & ~(alignment - 1);
+#if defined(_WIN32)
+    return _aligned_malloc(size, alignment);
+#else
+    void *memory = aligned_alloc(alignment, size);
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (bytes >= HUGE_PAGE) {
-        (void)madvise(memory, bytes, MADV_HUGEPAGE); /* advice: where it fails, pages are small */
+    if (memory != NULL && bytes >= HUGE_PAGE) {
+        (void)madvise(memory, size, MADV_HUGEPAGE); /* advice: where it fails, pages are small */
     }
 #endif
     return memory;
+#endif
 }
 
 void presk_free(void *memory)
 {
-    if (memory != NULL) {
-        unsigned char *base;
-        memcpy(&base, (unsigned char *)memory - sizeof base, sizeof base);
-        free(base);
-    }
+#if defined(_WIN32)
+    _aligned_free(memory);
+#else
+    free(memory);
+#endif
 }

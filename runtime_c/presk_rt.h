@@ -60,6 +60,14 @@ _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "presk: float and doub
 #define PRESK_PRINTF(text, first)
 #endif
 
+/* 1 where the vector types of gcc and clang keep the bits. On 32-bit Arm their operations are NEON's, which flush
+ * subnormals whatever the mode (scalars do not): kernels there use scalars only. presk_rt_probe checks the claim. */
+#if defined(__GNUC__) && !(defined(__arm__) && !defined(__aarch64__))
+#define PRESK_VECTORS 1
+#else
+#define PRESK_VECTORS 0
+#endif
+
 /* --- Bits ------------------------------------------------------------------------------------------------------ */
 
 #define PRESK_NAN_F32 UINT32_C(0x7fc00000)
@@ -238,9 +246,13 @@ typedef struct presk_error {
     char text[496]; /* "place: message", one line, ends in NUL */
 } presk_error;
 
-/* Fills *e and returns false, so that a caller can `return presk_fail(...)`. `place` is a path or NULL. Control
- * characters become '?': the text is one line whatever a file's names hold. `e` may be NULL. */
-bool presk_fail(presk_error *e, int code, const char *place, const char *format, ...) PRESK_PRINTF(4, 5);
+/* Fills *e. `place` is a path or NULL. Control characters become '?': the text is one line whatever a file's names
+ * hold. `e` may be NULL. */
+void presk_error_set(presk_error *e, int code, const char *place, const char *format, ...) PRESK_PRINTF(4, 5);
+
+/* The same as an expression that is false, for `return presk_fail(...)`: what follows a failure stays visible to the
+ * compiler and to analyzers. */
+#define presk_fail(...) (presk_error_set(__VA_ARGS__), false)
 
 /* Writes "program: error E1102: place: message" and a newline to stderr. */
 void presk_error_print(const char *program, const presk_error *e);

@@ -117,7 +117,9 @@ class _Builder:
         nests = [node for node in body if isinstance(node, Nest)]
         return max(((n.loop.var in self.vectorized) + self._levels(n.body) for n in nests), default=0)
 
-    def body(self, nodes: tuple[Statement | Nest, ...], budget: int, rolled: frozenset[str] = frozenset()) -> tuple[Step, ...]:
+    def body(
+        self, nodes: tuple[Statement | Nest, ...], budget: int, rolled: frozenset[str] = frozenset()
+    ) -> tuple[Step, ...]:
         """The steps of a loop's body. `rolled` are loads that the loop itself does."""
         steps: list[Step] = []
         opened: list[Acc] = []
@@ -187,7 +189,9 @@ class _Builder:
         var = nest.loop.var
         extent = self._expression(nest.loop.extent)
         innermost = not any(isinstance(node, Nest) for node in nest.body)
-        stored = {s.array for s in nest.body if isinstance(s, Store)} | {s.name for s in nest.body if isinstance(s, Local)}
+        stored = {s.array for s in nest.body if isinstance(s, Store)} | {
+            s.name for s in nest.body if isinstance(s, Local)
+        }
         self.sequential.append(var)
         loads: list[tuple[str, Access]] = []
         for s in nest.body:
@@ -311,7 +315,11 @@ def _vector_loop(var: str, axis: int, extent: Expression, chunk: int, steps: tup
 
 
 def _sequential_loop(
-    var: str, extent: Expression, loads: tuple[tuple[str, Access], ...], steps: tuple[Step, ...], again: tuple[Step, ...]
+    var: str,
+    extent: Expression,
+    loads: tuple[tuple[str, Access], ...],
+    steps: tuple[Step, ...],
+    again: tuple[Step, ...],
 ) -> Step:
     def step(frame: Frame) -> None:
         most, extents = extent.upper(frame)

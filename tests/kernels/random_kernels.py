@@ -140,7 +140,7 @@ class _Maker:
 
     def new(self, type_: str) -> str:
         kind = self.r.random()
-        if type_ in ("f32", "f64") and kind < 0.15 or type_ == "bool" and kind < 0.1:
+        if (type_ in ("f32", "f64") and kind < 0.15) or (type_ == "bool" and kind < 0.1):
             return self.const(type_)
         if type_ == "f64" and kind < 0.25:
             return self.scalar()
@@ -284,7 +284,7 @@ class _Maker:
 
     def extent(self) -> Affine:
         fits = [n for n in EXTENTS if n * self.times() <= MOST]
-        outer = [v for v in self.integers() if 0 <= self.ranges[v][0] and self.ranges[v][1] * self.times() < MOST]
+        outer = [v for v in self.integers() if self.ranges[v][0] >= 0 and self.ranges[v][1] * self.times() < MOST]
         if outer and self.r.random() < 0.3:
             return Affine.var(self.r.choice(outer)) + self.r.choice((0, 1))
         if self.r.random() < 0.1:

@@ -1,0 +1,228 @@
+"""The flat graph: every call and fold expanded, each value a site with a type, the tree of calls kept beside it."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from presk_db.kernels.launches import Call, FoldInfo, FunctionInfo
+from presk_db.language.graph import Equation, Function, Graph, Kind, Var
+from presk_db.language.primitives import LAYOUT
+from presk_db.lowering.realization import Realization
+
+UNSTORED = (*LAYOUT, "const", "iota")
+"""Equations whose value has no memory: other indices of an operand, or computed wherever it is used."""
+
+
+OVER_NOTHING = {"reduce_sum": 0.0, "matmul": 0.0, "reduce_max": -math.inf}
+"""The elements of equations that fold an empty axis."""
+
+Scope = tuple[tuple[int, int], ...]
+"""A path of fold iterations, each a fold's number and a layer."""
+
+
+@dataclass(eq=False)
+class Value:
+    """A value of the flat graph. `window` says that it is layer `l` of a stacked value: (that value, l)."""
+
+    id: int
+    kind: Kind
+    shape: tuple[int, ...]
+    limit: int | None
+    site: str
+    type: str
+    equation: "FlatEquation | None" = None
+    window: "tuple[Value, int] | None" = None
+
+
+@dataclass(eq=False)
+class FlatEquation:
+    """One primitive. `scope` is the path of fold iterations that it stands in, `call` its call's number."""
+
+    op: str
+    inputs: tuple[Value, ...]
+    output: Value
+    attributes: Mapping[str, Any]
+    call: int
+    scope: Scope
+    source: str
+
+
+@dataclass
+class Flat:
+    """The whole entry, flat: `results` are (name, value) pairs; every equation's values have elements."""
+
+    parameters: list[tuple[str, Value]] = field(default_factory=list)
+    inputs: list[tuple[str, Value]] = field(default_factory=list)
+    equations: list[FlatEquation] = field(default_factory=list)
+    results: list[tuple[str, Value]] = field(default_factory=list)
+    functions: list[FunctionInfo] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    folds: list[FoldInfo] = field(default_factory=list)
+    stored: set[int] = field(default_factory=set)
+    """Values that need memory of their own whoever uses them: results, parts of stacks, what layers are windows on."""
+
+
+class _Flattener:
+    def __init__(self, realization: Realization) -> None:
+        self.realization = realization
+        self.flat = Flat()
+        self.count = 0
+        self.taken: set[int] = set()
+        self.function_numbers: dict[int, int] = {}
+
+    def value(self, var: Var, site: str) -> Value:
+        self.count += 1
+        type_ = {"int": "i64", "bool": "bool"}.get(var.kind) or self.realization.type_of(site)
+        return Value(self.count, var.kind, var.shape, var.limit, site, type_)
+
+    def function_number(self, function: Function) -> int:
+        if id(function) not in self.function_numbers:
+            self.function_numbers[id(function)] = len(self.flat.functions)
+            self.flat.functions.append(FunctionInfo(function.name, function.source))
+        return self.function_numbers[id(function)]
+
+    def call(
+        self, function: Function, parent: int | None, label: str, fold: int | None = None, iteration: int | None = None
+    ) -> int:
+        number = len(self.flat.calls)
+        self.flat.calls.append(Call(number, parent, self.function_number(function), label, fold, iteration))
+        return number
+
+    def body(self, function: Function, arguments: list[Value], call: int, path: str, scope: Scope) -> list[Value]:
+        """Expands one call of `function`; returns its results."""
+        values: dict[int, Value] = {v.id: a for v, a in zip(function.parameters, arguments, strict=True)}
+        labels: dict[str, int] = {}
+
+        def label(name: str) -> str:
+            labels[name] = labels.get(name, 0) + 1
+            return name if labels[name] == 1 else f"{name}#{labels[name]}"
+
+        for e in function.equations:
+            inputs = [values[v.id] for v in e.inputs]
+            if e.op == "call":
+                callee: Function = e["function"]
+                name = label(callee.name)
+                results = self.body(callee, inputs, self.call(callee, call, name), f"{path}/{name}", scope)
+            elif e.op == "fold":
+                results = self.fold(e, inputs, call, label(e["function"].name), path, scope)
+            else:
+                results = [self.primitive(e, inputs, call, f"{path}/{label(e.op)}", scope)]
+            for var, value in zip(e.outputs, results, strict=True):
+                values[var.id] = value
+        return [values[v.id] for v in function.results]
+
+    def primitive(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
+        output = self.value(e.outputs[0], site)
+        if e.op in OVER_NOTHING and 0 in e.inputs[0].shape and 0 not in output.shape:
+            self.count += 1
+            nothing = Value(self.count, "real", (), None, f"{site}/const", output.type)
+            self.append("const", [], nothing, {"value": OVER_NOTHING[e.op]}, call, scope, e.source)
+            return self.append("broadcast", [nothing], output, {}, call, scope, e.source)
+        if e.op == "concat":
+            inputs = [v for v in inputs if 0 not in v.shape]
+        return self.append(e.op, inputs, output, dict(e.attributes), call, scope, e.source)
+
+    def append(
+        self,
+        op: str,
+        inputs: list[Value],
+        output: Value,
+        attributes: Mapping[str, Any],
+        call: int,
+        scope: Any,
+        source: str,
+    ) -> Value:
+        output.equation = FlatEquation(op, tuple(inputs), output, attributes, call, scope, source)
+        self.flat.equations.append(output.equation)
+        return output
+
+    def fold(self, e: Equation, inputs: list[Value], call: int, label: str, path: str, scope: Scope) -> list[Value]:
+        function: Function = e["function"]
+        length, carried, stacked = e["length"], e["carried"], e["stacked"]
+        fold = len(self.flat.folds)
+        self.flat.folds.append(FoldInfo(fold, call, self.function_number(function), label, length, e["descending"]))
+        carry, stacks, shared = inputs[:carried], inputs[carried : carried + stacked], inputs[carried + stacked :]
+        stacks = [self.contiguous(s, call, scope, e.source) for s in stacks]
+        outputs = [self.value(var, f"{path}/{label}/stack.{i}") for i, var in enumerate(e.outputs[carried:])]
+        collected: dict[int, list[Value]] = {}
+        order = range(length - 1, -1, -1) if e["descending"] else range(length)
+        for l in order:
+            name = f"{label}.{l}"
+            layers = [self.layer(s, l) for s in stacks]
+            number = self.call(function, call, name, fold, l)
+            inside = (*scope, (fold, l))
+            results = self.body(function, [*carry, *layers, *shared], number, f"{path}/{name}", inside)
+            carry = results[:carried]
+            pairs = zip(results[carried:], outputs, strict=True)
+            collected[l] = [self.part(v, stack, number, inside, e.source) for v, stack in pairs]
+        for i, stack in enumerate(outputs):
+            parts = [collected[l][i] for l in range(length)]
+            self.append("stack", parts, stack, {}, call, scope, e.source)
+        return [*carry, *outputs]
+
+    def copy(self, value: Value, site: str, type_: str, call: int, scope: Scope, source: str) -> Value:
+        """The value's elements, row by row, in memory of their own."""
+        self.count += 1
+        copy = Value(self.count, value.kind, value.shape, value.limit, site, type_)
+        return self.append("pack", [value], copy, {}, call, scope, source)
+
+    def contiguous(self, stack: Value, call: int, scope: Scope, source: str) -> Value:
+        """A stacked value such that its layers are windows of memory: itself, or a copy."""
+        if stack.equation is not None and stack.equation.op in UNSTORED:
+            stack = self.copy(stack, f"{stack.site}/copy", stack.type, call, scope, source)
+        self.flat.stored.add(stack.id)
+        return stack
+
+    def part(self, value: Value, stack: Value, call: int, scope: Scope, source: str) -> Value:
+        """What an iteration collects: a value that this iteration computes for this stack alone, or else a copy."""
+        e = value.equation
+        own = e is not None and e.op not in (*UNSTORED, "stack") and e.scope[: len(scope)] == scope
+        if not own or value.id in self.taken or value.type != stack.type:
+            value = self.copy(value, f"{value.site}/copy", stack.type, call, scope, source)
+        self.taken.add(value.id)
+        return value
+
+    def layer(self, stack: Value, l: int) -> Value:
+        self.count += 1
+        layer = Value(self.count, stack.kind, stack.shape[1:], stack.limit, f"{stack.site}.{l}", stack.type)
+        layer.window = (stack, l)
+        return layer
+
+
+def flat_graph(graph: Graph, realization: Realization) -> Flat:
+    """Expands a graph and gives each site its type. Raises SiteUnknown (E3002) for a rule that matches no site."""
+    flattener = _Flattener(realization)
+    flat = flattener.flat
+    names = [f"parameters/{n}" for n, _ in graph.parameters] + [f"inputs/{n}" for n, _ in graph.inputs]
+    arguments = [flattener.value(v, n) for v, n in zip(graph.entry.parameters, names, strict=True)]
+    count = len(graph.parameters)
+    flat.parameters = [(n, v) for (n, _), v in zip(graph.parameters, arguments[:count], strict=True)]
+    flat.inputs = [(n, v) for (n, _), v in zip(graph.inputs, arguments[count:], strict=True)]
+    root = flattener.call(graph.entry, None, graph.entry.name)
+    results = flattener.body(graph.entry, arguments, root, graph.entry.name, ())
+    for name, value in zip(graph.results, results, strict=True):
+        if value.equation is None or value.equation.op in UNSTORED or value.id in flattener.taken:
+            value = flattener.copy(value, f"{graph.entry.name}/{name}", value.type, root, (), graph.entry.source)
+        flattener.taken.add(value.id)
+        flat.results.append((name, value))
+    realization.check_used()
+    flat.stored |= flattener.taken
+    flat.equations = _live(flat)
+    return flat
+
+
+def _live(flat: Flat) -> list[FlatEquation]:
+    """The equations that a result depends on, without those that give no elements."""
+    needed = {v.id for _, v in flat.results}
+    live = []
+    for e in reversed(flat.equations):
+        if e.output.id not in needed or 0 in e.output.shape:
+            continue
+        live.append(e)
+        for value in e.inputs:
+            needed.add(value.id)
+            while value.window is not None:
+                value = value.window[0]
+                needed.add(value.id)
+    return live[::-1]
