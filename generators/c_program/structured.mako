@@ -1,8 +1,10 @@
 % for f in forms:
 /* ${f.source | c_comment}: called ${f.uses} times. */
-static void ${f.name}(${"unsigned char *frame" if f.frame_bytes else ""}\
-${", " if f.frame_bytes and f.form in form_parameters else ""}\
-${", ".join(p.ctype + " *" + p.name for p in form_parameters.get(f.form, []))}${"" if f.frame_bytes or f.form in form_parameters else "void"})
+static void ${f.name}(
+% for p in form_parameters[f.form]:
+    ${p.ctype} *${p.name}${"" if loop.last else ","} /* ${p.shape} */
+% endfor
+)
 {
 % for v in form_locals.get(f.form, []):
     ${v.ctype} *${v.name} = (${v.ctype} *)(frame + ${v.frame_offset}); /* ${v.shape} */
@@ -37,6 +39,6 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)out;
     (void)arena;
 % for f in forms[-1:]:
-${c_call("    ", f.name, (["arena"] if f.frame_bytes else []) + [p.given for p in form_parameters.get(f.form, [])])}
+${c_call("    ", f.name, [p.given for p in form_parameters[f.form]])}
 % endfor
 }
