@@ -1,9 +1,10 @@
-/* The long argument reduction of sin and cos (Payne and Hanek): x modulo pi / 2 for 2**23 <= |x|, in 32-bit limbs. */
+/* The long argument reduction of sin and cos (Payne and Hanek): x modulo pi / 2, in 32-bit limbs. */
 #include "presk_math.h"
 #include "presk_math_wide.h"
 
-/* 2 / pi = sum of TWO_OVER_PI[i] 2**(-32 i): 1152 bits, the first word 0 so that a window may begin before them. */
-static const uint32_t TWO_OVER_PI[40] = {
+/* 2 / pi = sum of TWO_OVER_PI[i] 2**(32 - 32 i): the first words are 0, so that a window may begin before its bits. */
+static const uint32_t TWO_OVER_PI[41] = {
+    0x00000000u,
     0x00000000u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u, 0xfe5163abu,
     0xdebbc561u, 0xb7246e3au, 0x424dd2e0u, 0x06492eeau, 0x09d1921cu, 0xfe1deb1cu, 0xb129a73eu, 0xe88235f5u,
     0x2ebb4484u, 0xe99c7026u, 0xb45f7e41u, 0x3991d639u, 0x835339f4u, 0x9c845f8bu, 0xbdf9283bu, 0x1ff897ffu,
@@ -18,7 +19,7 @@ unsigned presk_reduce(double x, double *high, double *low)
 {
     uint64_t u = presk_bits_f64(x), m = (u & 0x000fffffffffffffu) | 0x0010000000000000u;
     uint32_t m0 = (uint32_t)(m & 0xffffffffu), m1 = (uint32_t)(m >> 32);
-    unsigned first = (unsigned)(u >> 52 & 0x7ffu) - 1075u + 30u; /* e - 2 + 32: the first bit of weight 2 */
+    unsigned first = (unsigned)(u >> 52 & 0x7ffu) - 1075u + 62u; /* e - 2 + 64: the first bit of weight 2 */
     unsigned word = first >> 5, shift = first & 31u;
     uint32_t window[7], product[8] = {0}; /* least significant limb first */
     for (unsigned i = 0; i < 7; i++) {
@@ -58,7 +59,7 @@ unsigned presk_reduce(double x, double *high, double *low)
     return (u >> 63 ? 0u - quarter : quarter) & 3u;
 }
 
-/* sin(x + quarters pi / 2) in f64, with an error near one ulp of f64. */
+/* sin(x + quarters pi / 2) rounded to odd, or NaN. */
 static double far_sine(float x, unsigned quarters)
 {
     double high, low, d = (double)x;

@@ -60,8 +60,25 @@ static inline struct presk_dd presk_dd_over(struct presk_dd a, struct presk_dd b
     return presk_dd_fast_sum(q, rest / b.high);
 }
 
-/* x modulo pi / 2 as high + low in [-pi / 4, pi / 4], relative error below 2**-100, for a finite |x| >= 2**23.
+/* x modulo pi / 2 as high + low in [-pi / 4, pi / 4], relative error below 2**-100, for a finite |x| >= 2**20.
  * Returns the quarter turns taken away, modulo 4. */
 unsigned presk_reduce(double x, double *high, double *low);
+
+/* A value just above x / 2, rounded: a tie, the half of an odd subnormal, goes towards +infinity. */
+double presk_half_up(double x);
+
+/* The certain results: presk_math_slow.c. For a finite x, not 0, inside the function's domain, whose result is not
+ * beyond the largest double. */
+double presk_exp_slow(double x);
+double presk_expm1_slow(double x);
+double presk_log_slow(double x);
+double presk_log1p_slow(double x);
+double presk_tanh_slow(double x);
+double presk_sin_slow(double x);
+double presk_cos_slow(double x);
+double presk_erf_slow(double x);
+double presk_sigmoid_slow(double x);
+double presk_silu_slow(double x);
+double presk_gelu_slow(double x);
 
 #endif

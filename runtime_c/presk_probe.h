@@ -58,8 +58,28 @@ static inline bool presk_probe_fused_f64(void)
     return fused || x != 0.0;
 }
 
-/* Vector types may have rules of their own: 32-bit Arm's NEON flushes subnormals where scalars keep them. */
-#if defined(__GNUC__)
+/* True if a loop that may be vectorized flushes a subnormal product: 2^-126 / 2. */
+static inline bool presk_probe_loop_flushes(void)
+{
+    volatile float least = 0x1p-126f;
+    volatile float half = 0.5f;
+    float x[PRESK_PROBE_LANES], y[PRESK_PROBE_LANES];
+    bool flushed = false;
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        x[j] = least;
+        y[j] = half;
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        x[j] = x[j] * y[j];
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        flushed |= presk_bits_f32(x[j]) != UINT32_C(0x00400000);
+    }
+    return flushed;
+}
+
+/* Vector types may have rules of their own (see PRESK_VECTORS). */
+#if PRESK_VECTORS
 typedef float presk_probe_vector __attribute__((vector_size(16)));
 
 static inline bool presk_probe_vector_flushes(void)
@@ -94,6 +114,9 @@ static inline const char *presk_probe_unit(void)
     }
     if (presk_probe_fused_f64()) {
         return "double products are contracted into fused multiply-adds; build with -ffp-contract=off";
+    }
+    if (presk_probe_loop_flushes()) {
+        return "loops flush subnormal numbers to zero; build without vectorization for this machine";
     }
     if (presk_probe_vector_flushes()) {
         return "float vectors flush subnormal numbers to zero; build without vector types for this machine";

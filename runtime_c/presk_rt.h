@@ -60,6 +60,14 @@ _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "presk: float and doub
 #define PRESK_PRINTF(text, first)
 #endif
 
+/* 1 where the vector types of gcc and clang keep the bits. On 32-bit Arm their operations are NEON's, which flush
+ * subnormals whatever the mode (scalars do not): kernels there use scalars only. presk_rt_probe checks the claim. */
+#if defined(__GNUC__) && !(defined(__arm__) && !defined(__aarch64__))
+#define PRESK_VECTORS 1
+#else
+#define PRESK_VECTORS 0
+#endif
+
 /* --- Bits ------------------------------------------------------------------------------------------------------ */
 
 #define PRESK_NAN_F32 UINT32_C(0x7fc00000)

@@ -10,12 +10,12 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #if (defined(__unix__) || defined(__APPLE__)) && !defined(__wasi__)
 #define USE_POSIX 1
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #endif

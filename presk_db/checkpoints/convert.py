@@ -16,7 +16,7 @@ from presk_db.checkpoints.hf_config import config_from_gguf
 from presk_db.checkpoints.hf_source import HfGguf
 from presk_db.checkpoints.mapped import PathLike, reason
 from presk_db.checkpoints.safetensors_write import Chunk, Chunks, replaced_file, write_safetensors
-from presk_db.checkpoints.source import Array, is_float32
+from presk_db.checkpoints.source import Array, TensorSource, is_float32
 from presk_db.checkpoints.tokenizer import tokenizer_from_gguf
 from presk_db.errors import OutputUnwritable
 
@@ -64,14 +64,25 @@ def convert(gguf_path: PathLike, out_folder: PathLike, progress: Progress | None
         for name, value in texts.items():
             with replaced_file(os.path.join(folder, name)) as out:
                 out.write((json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8"))
-        tensors = tuple(_converted(source, name) for name in source.names())
-        write_safetensors(os.path.join(folder, "model.safetensors"), _to_write(source, tensors, progress))
-    if progress is not None:
-        progress(len(tensors), len(tensors), "")
+        tensors = write_exactly(os.path.join(folder, "model.safetensors"), source, progress)
     return Converted(shown, tuple(sorted([*texts, "model.safetensors"])), config, tensors)
 
 
-def _converted(source: HfGguf, name: str) -> ConvertedTensor:
+def write_exactly(
+    path: PathLike, source: TensorSource, progress: Progress | None = None
+) -> tuple[ConvertedTensor, ...]:
+    """Writes every tensor of `source` to a safetensors file, each in the smallest of F32, F64 and I64 that holds it.
+
+    Errors: OutputUnwritable (E1108), and those of reading.
+    """
+    tensors = tuple(_converted(source, name) for name in source.names())
+    write_safetensors(path, _to_write(source, tensors, progress))
+    if progress is not None:
+        progress(len(tensors), len(tensors), "")
+    return tensors
+
+
+def _converted(source: TensorSource, name: str) -> ConvertedTensor:
     """The tensor's entry; a float64 tensor is read through once to see whether float32 holds it."""
     info = source.info(name)
     values = source.read(name)
@@ -85,14 +96,14 @@ def _converted(source: HfGguf, name: str) -> ConvertedTensor:
 
 
 def _to_write(
-    source: HfGguf, tensors: tuple[ConvertedTensor, ...], progress: Progress | None
+    source: TensorSource, tensors: tuple[ConvertedTensor, ...], progress: Progress | None
 ) -> Iterator[tuple[str, str, tuple[int, ...], Chunks]]:
     for index, tensor in enumerate(tensors):
         yield tensor.name, tensor.dtype, tensor.shape, partial(_chunks, source, tensor, index, len(tensors), progress)
 
 
 def _chunks(
-    source: HfGguf, tensor: ConvertedTensor, index: int, count: int, progress: Progress | None
+    source: TensorSource, tensor: ConvertedTensor, index: int, count: int, progress: Progress | None
 ) -> Iterator[Chunk]:
     """The tensor's values, in one piece, in the type that was found to hold them."""
     if progress is not None:

@@ -67,8 +67,22 @@ def _mills(t: mpfr) -> mpfr:
     return gmpy2.erfc(a / gmpy2.sqrt(mpfr(2))) * gmpy2.exp(a * a / 2) / 2 * (a + MILLS_POLE)
 
 
+ERFC_POLE = 2.0
+ERFC_START = 0.875
+ERFC_END = 4.0
+
+
+def _erfc_argument(t: mpfr) -> mpfr:
+    return ERFC_POLE * (1 + t) / (1 - t)
+
+
+def _erfc(t: mpfr) -> mpfr:
+    x = _erfc_argument(t)
+    return gmpy2.erfc(x) * gmpy2.exp(x * x) * (x + ERFC_POLE)
+
+
 POLYNOMIALS = (
-    Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 10, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
+    Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 9, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
     Polynomial("sin", "(sin r - r) / r**3 at z = r**2", "z", 0.0, 0.6170, 6, _sin_tail, lambda z: z + mpfr(2) ** -20),
     Polynomial(
         "cos", "(cos r - 1 + r**2 / 2) / r**4 at z = r**2", "z", 0.0, 0.6170, 6, _cos_tail,
@@ -78,10 +92,16 @@ POLYNOMIALS = (
         "log", "(log((1 + s) / (1 - s)) / s - 2) / s**2 at z = s**2", "z", 0.0, 0.02945, 7, _log_tail,
         lambda z: z / 2 + mpfr(2) ** -20,
     ),
-    Polynomial("erf", "(erf(x) / x - 2 / sqrt(pi)) / x**2 at z = x**2", "z", 0.0, 0.7657, 10, _erf_tail, lambda z: z + mpfr(2) ** -20),
+    Polynomial("erf", "(erf(x) / x - 2 / sqrt(pi)) / x**2 at z = x**2", "z", 0.0, 0.7657, 10, _erf_tail,
+               lambda z: z + mpfr(2) ** -20),
     Polynomial(
         "mills", "Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75", "t",
         -1.0, (MILLS_END - MILLS_POLE) / (MILLS_END + MILLS_POLE), 20, _mills, lambda t: 1 / _mills(t),
+    ),
+    Polynomial(
+        "erfc", "erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc", "t",
+        (ERFC_START - ERFC_POLE) / (ERFC_START + ERFC_POLE), (ERFC_END - ERFC_POLE) / (ERFC_END + ERFC_POLE), 11, _erfc,
+        lambda t: gmpy2.erfc(_erfc_argument(t)) / _erfc(t),
     ),
 )  # fmt: skip
 
@@ -116,11 +136,12 @@ def texts() -> dict[str, str]:
     for p in POLYNOMIALS:
         values, bound = coefficients(p)
         claim = f"{p.meaning}, {p.low:g} <= {p.variable} <= {p.high:g}, weighted error below 2**{bound:.1f}"
-        c.append(f"\n/* {claim} */\nstatic inline double presk_poly_{p.name}(double {p.variable})\n{{\n")
+        c.append(f"\n{minimax.wrapped_comment(claim, '/* ', ' * ')} */\n")
+        c.append(f"static inline double presk_poly_{p.name}(double {p.variable})\n{{\n")
         c.append(f"    double p = {values[-1].hex()};\n")
         c += [f"    p = p * {p.variable} + {v.hex()};\n" for v in reversed(values[:-1])]
         c.append("    return p;\n}\n")
-        python.append(f"\n# {claim}\n{p.name.upper()} = (\n")
+        python.append(f"\n{minimax.wrapped_comment(claim, '# ', '# ')}\n{p.name.upper()} = (\n")
         python += [f'    float.fromhex("{v.hex()}"),\n' for v in reversed(values)]
         python.append(")\n")
     c.append("\n#endif\n")

@@ -23,7 +23,9 @@ def name_ranges(kernel: Kernel) -> dict[str, tuple[int, int]]:
 
     A loop that never runs gives its variable the range (0, 0).
     """
-    ranges: dict[str, tuple[int, int]] = {p.name: (0, p.bound) for p in kernel.parameters if isinstance(p, ExtentParameter)}
+    ranges: dict[str, tuple[int, int]] = {
+        p.name: (0, p.bound) for p in kernel.parameters if isinstance(p, ExtentParameter)
+    }
     limits = {a.name: a.limit for a in kernel.arrays if a.limit is not None}
     for s in kernel.statements:
         match s:

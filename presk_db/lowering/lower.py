@@ -108,18 +108,17 @@ def _launch(cluster: Cluster, lowered_: Lowered, call: int, memory: _Memory, fla
 
 
 def _label(cluster: Cluster, call: int, flat: Flat) -> str:
-    """A name for readers: the functions whose equations were fused, or an operation where a caller's was."""
+    """A name for readers: the functions whose equations were fused, or operations where they are a caller's own."""
     anchor = _anchor(cluster)
-    above = set(_path(anchor.call, flat.calls)) - {anchor.call}
+    above = {c for c in _path(anchor.call, flat.calls) if c != anchor.call or flat.calls[c].parent is None}
     words: list[str] = []
     for e in cluster.equations:
         name = flat.functions[flat.calls[e.call].function].name
-        words.append(e.op if e.call in above else name)
-    if anchor.op in ("matmul", "concat") and words[0] != "linear":
-        words = [f"{w}_{anchor.op}" if e is anchor else w for e, w in zip(cluster.equations, words, strict=True)]
-        main = words[cluster.equations.index(anchor)]
-        words = [main, *(w for w in words if not main.startswith(w))]
-    return "_".join(dict.fromkeys(words))
+        if e is anchor and anchor.op in ("matmul", "concat") and name != "linear" and e.call not in above:
+            words.insert(0, f"{name}_{e.op}")
+        else:
+            words.append(e.op if e.call in above else name)
+    return "_".join(w for w in dict.fromkeys(words) if w == words[0] or not words[0].startswith(f"{w}_"))
 
 
 def _path(call: int, calls: list[Call]) -> list[int]:

@@ -9,10 +9,11 @@ from typing import Any
 from presk_db.errors import ConfigValueBad
 from presk_db.language.graph import Input
 from presk_db.language.nn import attention, gelu_tanh, layer_norm, linear
+from presk_db.language.parameters import parameter
 from presk_db.language.primitives import gather, gelu, maximum, reshape, silu, tanh, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import Config
-from presk_db.models.model import Entry, Model, parameter
+from presk_db.models.model import Entry, Model
 
 ACTIVATIONS = {
     "gelu_new": gelu_tanh,

@@ -9,10 +9,11 @@ from typing import Any
 from presk_db.errors import ConfigFieldUnknown, ConfigValueBad
 from presk_db.language.graph import Input, Parameter
 from presk_db.language.nn import attention, gelu_tanh, linear, rms_norm, rotary
+from presk_db.language.parameters import parameter
 from presk_db.language.primitives import cos, gather, gelu, reshape, silu, sin, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import Config
-from presk_db.models.model import Entry, Model, parameter
+from presk_db.models.model import Entry, Model
 from presk_db.models.rope import rope_from_config
 
 ACTIVATIONS = {"silu": silu, "gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh}

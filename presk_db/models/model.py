@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from presk_db.errors import DimensionBad, ModelUnknown
-from presk_db.language.graph import Graph, Input, Parameter, SourceTensor
+from presk_db.language.graph import Graph, Input
 from presk_db.language.tracing import graph_from_entry
 
 
@@ -47,24 +47,3 @@ class Model:
             raise ModelUnknown(f"{self.family} has no entry {entry}; it has {', '.join(self.entries)}", "entry")
         found = self.entries[entry]
         return graph_from_entry(found.function, self.parameters(dims), found.inputs(dims))
-
-
-def parameter(
-    tensor: str,
-    *shape: int,
-    transposed: bool = False,
-    scale: float = 0.02,
-    center: float = 0.0,
-    layers: int | None = None,
-) -> Parameter:
-    """A parameter of `shape` filled from the checkpoint's `tensor`; with `layers`, stacked from `tensor.format(l)`.
-
-    `transposed` says that the checkpoint holds the transpose of the matrix. From a seed its elements are uniform in
-    center ± scale·√3, so that their deviation is `scale`.
-    """
-    stored = shape[::-1] if transposed else shape
-    names = [tensor] if layers is None else [tensor.format(l) for l in range(layers)]
-    reach = scale * 1.7320508075688772
-    full = shape if layers is None else (layers, *shape)
-    sources = tuple(SourceTensor(n, stored, transposed) for n in names)
-    return Parameter(full, sources, center - reach, center + reach)

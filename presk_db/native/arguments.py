@@ -14,7 +14,9 @@ def check_arguments(kernel: Kernel, arrays: Sequence[Array], scalars: Mapping[st
         raise InputBad(f"{len(arrays)} arrays for a kernel of {len(kernel.arrays)}")
     for parameter, array in zip(kernel.arrays, arrays, strict=True):
         if array.dtype != STORAGE[parameter.type]:
-            raise InputBad(f"{parameter.name} is {parameter.type} and takes {STORAGE[parameter.type]}, not {array.dtype}")
+            raise InputBad(
+                f"{parameter.name} is {parameter.type} and takes {STORAGE[parameter.type]}, not {array.dtype}"
+            )
         if array.size != prod(parameter.shape):
             raise InputBad(f"{parameter.name} has {prod(parameter.shape)} elements, not {array.size}")
         if not array.flags.c_contiguous:

@@ -23,12 +23,13 @@ SHIFTER = float.fromhex("0x1.8p+52")  # adding and subtracting it rounds to an i
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 LN2_HIGH = float.fromhex("0x1.62e42fefap-1")  # 35 bits: a multiple by an integer below 2**18 is exact
 LN2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")
-SQRT2 = float.fromhex("0x1.6a09e667f3bcdp+0")
 TWO_SQRTPI_HIGH = float.fromhex("0x1.20dd75p+0")  # 2 / sqrt(pi): 25 bits, and the rest
 TWO_SQRTPI_LOW = float.fromhex("0x1.0a6db446b8ea4p-30")
 TWO_PI = float.fromhex("0x1.45f306dc9c883p-1")  # 2 / pi
 HALF_PI = tuple(map(float.fromhex, ("0x1.921fb5p+0", "0x1.110b46p-26", "0x1.1a6263p-54", "0x1.8a2e03707344ap-81")))
 SIGN = np.uint64(1 << 63)
+_SIGMOID_HARD = float.fromhex("-0x1.250c02p-10")
+_GELU_HARD = float.fromhex("0x1.6148dep-16")
 
 
 def horner(coefficients: Sequence[float], x: F64) -> F64:
@@ -47,7 +48,8 @@ def _bits(x: F64) -> NDArray[np.uint64]:
 
 def _with_sign(r: F64, x: F64) -> F64:
     """r, whose sign is + or already x's, with x's sign."""
-    return (_bits(r) | (_bits(x) & SIGN)).view(np.float64)
+    bits: NDArray[np.uint64] = _bits(r) | (_bits(x) & SIGN)
+    return bits.view(np.float64)
 
 
 def _at_least(x: F64, low: float) -> F64:
@@ -65,6 +67,22 @@ def _nudged_half(r: F64, x: F64) -> F64:
         return r
     step = np.where(x > 0, np.int64(1), np.int64(-1))
     return np.where(tiny, ((0.5 * x).view(np.int64) + step).view(np.float64), r)
+
+
+def _sum_lost(a: F64 | float, b: F64, total: F64) -> F64:
+    """What total = a + b has lost to rounding (Knuth)."""
+    big = total - b
+    return (a - big) + (b - (total - big))
+
+
+def _add_to_odd(a: F64 | float, b: F64) -> F64:
+    """a + b rounded to odd (an inexact sum ends in a 1 bit): rounding that again, to f32, rounds the real sum."""
+    total = a + b
+    lost = _sum_lost(a, b, total)
+    bits = total.view(np.int64)
+    step = np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))
+    odd: NDArray[np.int64] = np.where((lost != 0) & ((bits & 1) == 0), bits + step, bits)
+    return odd.view(np.float64)
 
 
 def _exp_parts(x: F64) -> tuple[F64, F64]:
@@ -123,7 +141,11 @@ def _tanh(x: F64) -> F64:
 
 
 def _sigmoid(x: F64) -> F64:
-    return 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
+    r = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
+    # 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
+    # input, found by the check, is decided by r's last bit and moves the same way.
+    hard = (np.abs(x) < 2.0**-15) | (x == _SIGMOID_HARD)
+    return r - np.where(hard, _with_sign(np.full_like(x, 2.0**-52), x), 0.0)
 
 
 def _silu(x: F64) -> F64:
@@ -134,25 +156,18 @@ def _silu(x: F64) -> F64:
 def _gelu(x: F64) -> F64:
     d = _at_least(x, -14.75)
     q = _phi_tail(_at_most(np.abs(d), 14.75))
-    return _nudged_half(d * np.where(d > 0, 1.0 - q, q), d)
+    r = d * np.where(d > 0, 1.0 - q, q)
+    r[np.abs(d) == _GELU_HARD] -= 2.0**-68  # the one pair whose last f64 bit decides
+    return _nudged_half(r, d)
 
 
 def _erf(x: F64) -> F64:
     a = _at_most(np.abs(x), 4.0)
     z = a * a
     near = a * TWO_SQRTPI_HIGH + a * (TWO_SQRTPI_LOW + z * horner(polynomials.ERF, z))
-    far = 1.0 - 2.0 * _phi_tail(a * SQRT2)
+    b = a + 2.0
+    far = 1.0 - _exp_near(-z) * horner(polynomials.ERFC, (a - 2.0) / b) / b
     return _with_sign(np.where(a < 0.875, near, far), x)
-
-
-def _add_to_odd(a: F64, b: F64) -> F64:
-    """a + b rounded to odd (an inexact sum ends in a 1 bit), |a| >= |b| or a = 0: rounding again then rounds once."""
-    total = a + b
-    big = total - b
-    lost = (a - big) + (b - (total - big))
-    bits = total.view(np.int64)
-    change = (lost != 0) & ((bits & 1) == 0)
-    return (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
 
 
 def _log_sum(k: F64, f: F64) -> F64:
@@ -193,7 +208,7 @@ def _log1p(x: F64) -> F64:
 
 
 def _sin_quarters(x: F64, quarters: int) -> F64:
-    """sin(x + quarters·pi / 2): Cody and Waite's reduction below 2**27, Payne and Hanek's above."""
+    """sin(x + quarters·pi / 2): Cody and Waite's reduction below 2**27, Payne and Hanek's from there on."""
     shifted = x * TWO_PI + SHIFTER
     k = shifted - SHIFTER
     r = (x - k * HALF_PI[0]) - k * HALF_PI[1]  # exact below 2**27
@@ -201,16 +216,17 @@ def _sin_quarters(x: F64, quarters: int) -> F64:
     high = r - c
     low = ((r - high) - c) - k * HALF_PI[3]
     q = _bits(shifted) + np.uint64(quarters)
-    far = np.flatnonzero(np.abs(x) >= 2.0**27)
+    far = np.flatnonzero(~(np.abs(x) < 2.0**27))
     if far.size:
         far_q, high[far], low[far] = reduced_quarters(x[far])
         q[far] = far_q + np.uint64(quarters)
     z = high * high
     h = 0.5 * z
     w = 1.0 - h
-    sine = high + (low + high * z * horner(polynomials.SIN, z))
-    cosine = w + (((1.0 - w) - h) + (z * z * horner(polynomials.COS, z) - high * low))
-    r = np.where((q & np.uint64(1)) != 0, cosine, sine)
+    sine = low + high * z * horner(polynomials.SIN, z)
+    cosine = ((1.0 - w) - h) + (z * z * horner(polynomials.COS, z) - high * low)
+    odd = (q & np.uint64(1)) != 0
+    r = _add_to_odd(np.where(odd, w, high), np.where(odd, cosine, sine))
     return (_bits(r) ^ ((q & np.uint64(2)) << np.uint64(62))).view(np.float64)
 
 

@@ -1,4 +1,4 @@
-"""The long argument reduction of sin and cos (Payne and Hanek) in NumPy: x modulo pi / 2 for |x| >= 2**23."""
+"""The long argument reduction of sin and cos (Payne and Hanek) in NumPy: x modulo pi / 2 for |x| >= 2**20."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ _TWO_PI_BITS = (  # 2 / pi in binary after the point, 1248 bits
     "EF2F118B5A0A6D1F6D367ECF27CB09B74F463F669E5FEA2D7527BAC7EBE5F17B3D0739F78A5292EA6BFB5FB11F8D5D08"
     "56033046FC7B6BABF0CFBC20"
 )
-# 32-bit words, the first 0 so that a window may begin before them
-_WORDS = np.array([0] + [int(_TWO_PI_BITS[i : i + 8], 16) for i in range(0, len(_TWO_PI_BITS), 8)], np.uint64)
+# 32-bit words, the first ones 0 so that a window may begin before its bits
+_WORDS = np.array([0, 0] + [int(_TWO_PI_BITS[i : i + 8], 16) for i in range(0, len(_TWO_PI_BITS), 8)], np.uint64)
 _HALF_PI = Constant(float.fromhex("0x1.921fb54442d18p+0"), float.fromhex("0x1.1a62633145c07p-54"))
 _LIMB = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -23,7 +23,7 @@ _32 = np.uint64(32)
 def reduced_quarters(x: F64) -> tuple[U64, F64, F64]:
     """Returns q, high, low with x = (q + 4 n) pi / 2 + high + low, |high + low| <= pi / 4.
 
-    high + low has a relative error below 2**-100 for finite |x| >= 2**23; it is NaN where x is infinite or NaN.
+    high + low has a relative error below 2**-100 for finite |x| >= 2**20; it is NaN where x is infinite or NaN.
     The window of 2 / pi has 224 bits from the one worth 2 quarter turns on, so the product with x's 53-bit integer has
     an error below 2**-169 quarter turns, while no double is nearer to a multiple of pi / 2 than 2**-62.
     """
@@ -31,7 +31,7 @@ def reduced_quarters(x: F64) -> tuple[U64, F64, F64]:
     m = (bits & np.uint64((1 << 52) - 1)) | np.uint64(1 << 52)
     exponent = (bits >> np.uint64(52)) & np.uint64(0x7FF)
     finite = exponent != 0x7FF
-    first = np.where(finite, exponent, np.uint64(1075)).astype(np.int64) - 1075 + 30
+    first = np.where(finite, exponent, np.uint64(1075)).astype(np.int64) - 1075 + 62
     word, shift = first >> 5, (first & 31).astype(np.uint64)
     words = [_WORDS[word + i] for i in range(8)]
     window = [(((words[i] << _32) | words[i + 1]) >> (_32 - shift)) & _LIMB for i in range(7)]

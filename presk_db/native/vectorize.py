@@ -91,9 +91,7 @@ def _apart_by_an_axis(group: list[_Access], var: str, moving: set[str]) -> bool:
     return False
 
 
-def _injective(
-    access: _Access, loop: Loop, shape: tuple[int, ...], bounds: dict[str, int], defined: set[str]
-) -> bool:
+def _injective(access: _Access, loop: Loop, shape: tuple[int, ...], bounds: dict[str, int], defined: set[str]) -> bool:
     """Whether different iterations of `loop` and of the loops inside it reach different elements: a mixed radix."""
     moving = (loop.var, *(inner.var for inner in access.inner))
     address = flat_address(shape, access.index)

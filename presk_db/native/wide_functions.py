@@ -102,7 +102,7 @@ def sine(x: float, quarters: int, w: int) -> int:
 def erf_over_x(square: int, w: int) -> int:
     """erf(x) / x, given x * x: 2 / sqrt(pi) * sum of (-x*x)**n / (n! (2 n + 1))."""
     # the largest term is below e**(x*x); cancellation is paid for by as many bits more
-    guard = 16 + 2 * (square >> w)
+    guard = 16 + 3 * (square >> w) // 2
     wide = w + guard
     square <<= guard
     term = total = 1 << wide
@@ -111,7 +111,7 @@ def erf_over_x(square: int, w: int) -> int:
         term = -(term * square >> wide) // n
         total += term // (2 * n + 1)
         n += 1
-    return (total * math.isqrt((4 << 3 * w) // pi(w)) >> wide)
+    return total * math.isqrt((4 << 3 * w) // pi(w)) >> wide
 
 
 def _decided(enclosure: Callable[[int], tuple[int, int, int]]) -> float:
@@ -223,7 +223,7 @@ def _silu(x: float) -> float:
 def _gelu(x: float) -> float:
     def enclosure(w: int) -> tuple[int, int, int]:
         # Phi(x) = 1/2 + x / 2**1.5 * (erf(y) / y), y*y = x*x / 2; in the tail it cancels down to e**(-x*x / 2)
-        w += int(x * x) if x < 0 else 0
+        w += int(0.75 * x * x) if x < 0 else 0
         n, d = x.as_integer_ratio()
         ratio = erf_over_x((n * n << w) // (2 * d * d), w)
         scaled = (n * ratio // d) * math.isqrt(1 << 2 * w + 1) >> w + 2

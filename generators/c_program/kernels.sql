@@ -1,0 +1,8 @@
+-- The distinct kernels, in order of their first launch, with how often each is launched.
+select n.name, k.text as kernel_text, count(*) as uses
+from launches l
+join kernels k on k.id = l.kernel_id
+join names n on n.namespace = 'kernel' and n.number = l.kernel_id
+where l.recording_id = :recording
+group by l.kernel_id, n.name, k.text
+order by min(l.operation)

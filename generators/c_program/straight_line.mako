@@ -1,0 +1,13 @@
+/* Every operation of the recording, in order. */
+void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.prefix}_inputs *in,
+    const ${program.prefix}_outputs *out, void *memory)
+{
+    unsigned char *arena = memory;
+    (void)w;
+    (void)in;
+    (void)out;
+    (void)arena;
+% for o in operations.values():
+${c_call("    ", o[0].kernel, [a.argument for a in o])}
+% endfor
+}

@@ -1,0 +1,22 @@
+"""${message}
+
+Revision ID: ${up_revision}
+Revises: ${down_revision | comma,n}
+"""
+
+from alembic import op
+
+revision = ${repr(up_revision)}
+down_revision = ${repr(down_revision)}
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    ${upgrades if upgrades else "pass"}
+    op.execute("update presk_meta set value = '${up_revision}' where key = 'schema_version'")
+
+
+def downgrade() -> None:
+    ${downgrades if downgrades else "pass"}
+    op.execute("update presk_meta set value = '${down_revision | comma,n}' where key = 'schema_version'")

@@ -1,0 +1,177 @@
+"""recorded: a spec becomes a Recording: model, graph, launches, weights, inputs, and the native run."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, Literal
+
+import numpy as np
+
+from presk_db.checkpoints.open import open_model, open_weights
+from presk_db.checkpoints.safetensors import SafetensorsFile
+from presk_db.checkpoints.source import TensorSource
+from presk_db.draw import drawn_input
+from presk_db.errors import InputBad, SpecUnreadable, SpecValueBad
+from presk_db.kernels.launches import Buffer, LaunchOrder
+from presk_db.language.graph import Graph
+from presk_db.lowering.lower import launch_order
+from presk_db.models.families import model_from_config, model_from_python
+from presk_db.models.model import Model
+from presk_db.native.numbers import STORAGE, Array, canonical
+from presk_db.native.run import run
+from presk_db.recording.events import EventList, ObservedTensor, Recording, TensorRole, WeightsReference
+from presk_db.specs.spec import Spec, seed_of
+from presk_db.specs.weights import loaded_weights, resolved_parts, rounded_to, seeded_reader
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A spec's model, its own weights if it has any, and what of it goes into the canonical spec."""
+
+    model: Model
+    source: TensorSource | None
+    path: str | None
+    description: dict[str, Any]
+
+
+def recorded(
+    spec: Spec,
+    progress: Progress = lambda stage, done, total: None,
+    executor: Literal["numpy", "compiled"] = "numpy",
+) -> Recording:
+    """Runs the spec's entry natively and returns the recording. Raises what the layers raise; writes nothing."""
+    opened = _opened(spec)
+    dims = opened.model.dimensions(spec.dims)
+    graph = opened.model.graph(spec.entry, dims)
+    order = launch_order(graph, spec.realization)
+    order, weights, reference = _weights(spec, opened, order, progress)
+    inputs, inputs_from = _inputs(spec, order)
+    events = EventList([])
+    start = perf_counter_ns()
+    outputs = run(
+        order, inputs, weights, events, progress=lambda n, total: progress("launches", n, total), executor=executor
+    )
+    nanoseconds = perf_counter_ns() - start
+    tensors = [
+        *(_observed("input", order.buffers[n], a, True) for n, a in inputs.items()),
+        *(_observed("weight", order.buffers[n], a, False) for n, a in weights.items()),
+        *(_observed("output", order.buffers[n], a, True) for n, a in outputs.items()),
+    ]
+    canonical_spec = {
+        "model": opened.description,
+        "entry": spec.entry,
+        "dims": dims,
+        "realization": spec.realization.as_dict(),
+        "weights": {"seed": reference.seed} if reference.kind == "seed" else {"sha256": reference.digest},
+        "inputs": inputs_from,
+    }
+    return Recording(
+        name=spec.name or default_name(opened.model.family, spec),
+        entry=spec.entry,
+        family=opened.model.family,
+        spec=json.dumps(canonical_spec, sort_keys=True, separators=(",", ":")),
+        graph=graph.text(),
+        order=order,
+        events=tuple(events.events),
+        tensors=tuple(tensors),
+        weights=reference,
+        nanoseconds=nanoseconds,
+    )
+
+
+def traced(spec: Spec) -> Graph:
+    """The spec's graph alone, without a run."""
+    model = _opened(spec).model
+    return model.graph(spec.entry, model.dimensions(spec.dims))
+
+
+def default_name(family: str, spec: Spec) -> str:
+    """`gpt2-forward-f32`, where the spec gives no name."""
+    type_ = spec.realization.default if not spec.realization.rules else "mixed"
+    return f"{family}-{spec.entry}-{type_}"
+
+
+def _opened(spec: Spec) -> _Opened:
+    path, _, entry = spec.model.rpartition(":")
+    if path.endswith(".py") or spec.model.endswith(".py"):
+        file = Path(path if path.endswith(".py") else spec.model)
+        model = model_from_python(file, entry if path.endswith(".py") else spec.entry)
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        if path.endswith(".py") and entry != spec.entry and spec.entry != "forward":
+            raise SpecValueBad(f"the model names the entry {entry}, the spec {spec.entry}", "entry")
+        return _Opened(model, None, None, {"python": file.name, "sha256": digest})
+    if not Path(spec.model).exists():
+        raise SpecUnreadable("no such file or folder", spec.model)
+    files = open_model(spec.model)
+    return _Opened(
+        model_from_config(files.config, _config_place(spec.model)),
+        files.tensors,
+        spec.model if files.tensors is not None else None,
+        {"config": files.config},
+    )
+
+
+def _config_place(model: str) -> str:
+    return model if model.endswith((".json", ".gguf")) else f"{model.rstrip('/')}/config.json"
+
+
+def _weights(
+    spec: Spec, opened: _Opened, order: LaunchOrder, progress: Progress
+) -> tuple[LaunchOrder, dict[int, Array], WeightsReference]:
+    given = spec.weights
+    seed = (
+        spec.seed
+        if given is None and opened.source is None
+        else seed_of(given, "weights")
+        if given is not None
+        else None
+    )
+    if not order.weights:
+        return order, {}, WeightsReference("none", None, None, None)
+    if seed is not None:
+        weights = loaded_weights(order, seeded_reader(seed), progress)
+        return order, weights, WeightsReference("seed", seed, None, None)
+    source = opened.source if given is None else open_weights(given)
+    assert source is not None, "without a seed there is a source"
+    order = replace(order, weights=resolved_parts(order.weights, source))
+    weights = loaded_weights(order, lambda part: source.read(part.tensor), progress)
+    path = given if given is not None else opened.path
+    return order, weights, WeightsReference("file", None, source.digest(), str(Path(str(path)).resolve()))
+
+
+def _inputs(spec: Spec, order: LaunchOrder) -> tuple[dict[int, Array], dict[str, Any]]:
+    buffers = [b for b in order.buffers if b.role == "input"]
+    seed = spec.seed if spec.inputs is None else seed_of(spec.inputs, "inputs")
+    if seed is not None:
+        drawn = {b.id: _as_stored(drawn_input(seed, b.name, b.shape, b.limit), b) for b in buffers}
+        return drawn, {"seed": seed}
+    source = SafetensorsFile(str(spec.inputs))
+    for name in source.names():
+        if name not in {b.name for b in buffers}:
+            raise InputBad(f"the entry has no input {name}", str(spec.inputs))
+    arrays: dict[int, Array] = {}
+    for b in buffers:
+        if b.name not in source.names():
+            raise InputBad("the file lacks this input", f"{spec.inputs} tensor {b.name}")
+        arrays[b.id] = _as_stored(source.read(b.name), b)
+    return arrays, {"sha256": source.digest()}
+
+
+def _as_stored(values: Array, buffer: Buffer) -> Array:
+    """Exact values in a buffer's storage dtype: reals rounded once, integers as they are."""
+    whole = np.issubdtype(values.dtype, np.integer)
+    if (buffer.type in ("i64", "bool")) != whole:
+        raise InputBad(f"must be {'integers' if buffer.type in ('i64', 'bool') else 'reals'}", f"input {buffer.name}")
+    return values.astype(STORAGE[buffer.type]) if whole else rounded_to(values, buffer.type)
+
+
+def _observed(role: TensorRole, buffer: Buffer, array: Array, keep: bool) -> ObservedTensor:
+    data = np.ascontiguousarray(canonical(array, buffer.type))
+    little = data.astype(data.dtype.newbyteorder("<"), copy=False).reshape(-1)
+    digest = hashlib.sha256(little.view(np.uint8).data).hexdigest()
+    return ObservedTensor(role, buffer.id, buffer.name, buffer.type, buffer.shape, digest, data if keep else None)

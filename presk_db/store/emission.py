@@ -1,0 +1,54 @@
+"""EmissionReader: the one window that an emission has on the database: queries of a generator, and tensors."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+
+from presk_db.recording.events import ObservedTensor
+from presk_db.store.engine import reading
+from presk_db.store.tensors import read_tensors
+
+_NAMES = "create temporary table names (namespace text, number integer, name text, primary key (namespace, number))"
+
+
+class EmissionReader:
+    """Runs queries for one recording: `:recording` is bound to its id, and the temporary table `names` is there."""
+
+    def __init__(self, engine: Engine, connection: Connection, recording_id: int) -> None:
+        self.engine = engine
+        self.connection = connection
+        self.recording_id = recording_id
+
+    def set_names(self, names: Sequence[tuple[str, int, str]]) -> None:
+        """Fills the temporary table `names` (namespace, number, name) anew."""
+        self.connection.execute(text("drop table if exists temp.names"))
+        self.connection.execute(text(_NAMES))
+        rows = [{"namespace": s, "number": n, "name": name} for s, n, name in names]
+        if rows:
+            self.connection.execute(text("insert into temp.names values (:namespace, :number, :name)"), rows)
+
+    def rows(self, sql: str, binds: Mapping[str, int]) -> list[tuple[Any, ...]]:
+        """The rows of a query as tuples."""
+        return [tuple(row) for row in self._result(sql, binds)]
+
+    def mappings(self, sql: str, binds: Mapping[str, int]) -> list[dict[str, Any]]:
+        """The rows of a query by column."""
+        return [dict(row) for row in self._result(sql, binds).mappings()]
+
+    def tensors(self, role: str) -> tuple[ObservedTensor, ...]:
+        """The recording's tensors in a role of the table: input, native_output, exact_output."""
+        return read_tensors(self.engine, self.recording_id, role)
+
+    def _result(self, sql: str, binds: Mapping[str, int]) -> Any:
+        given = {**binds, "recording": self.recording_id}
+        return self.connection.execute(text(sql), {n: v for n, v in given.items() if re.search(rf":{n}\b", sql)})
+
+
+@contextmanager
+def emission_reader(engine: Engine, recording_id: int) -> Iterator[EmissionReader]:
+    """A reader on one state of the database."""
+    with reading(engine) as connection:
+        yield EmissionReader(engine, connection, recording_id)
