@@ -9,23 +9,23 @@ from presk_db.language.graph import Input
 from presk_db.models.families import check_inputs, check_parameters, model_from_python
 
 GOOD = """\
-from presk_db.language.graph import Input
-from presk_db.language.nn import linear
-from presk_db.models.model import parameter
+"A model."
+
+from presk_db import language as L
 
 DIMS = {"B": 2}
 
 
 def parameters(dims):
-    return {"w": parameter("w", 3, 4)}
+    return {"w": L.parameter("w", 3, 4)}
 
 
 def inputs(dims):
-    return {"x": Input("real", (dims["B"], 3))}
+    return {"x": L.real_input(dims["B"], 3)}
 
 
 def forward(p, x):
-    return linear(x, p["w"])
+    return L.linear(x, p["w"])
 """
 
 
@@ -55,7 +55,7 @@ def test_a_good_file(tmp_path: Path) -> None:
         ("def forward(p, x):", "forward = 3\ndef f(p, x):", "model.py"),
         ('DIMS = {"B": 2}', "DIMS = 3", "model.py"),
         ('DIMS = {"B": 2}', 'DIMS = {"B": "two"}', "model.py"),
-        ("import Input", "import Unknown", "model.py:1"),
+        ("import language", "import unknown", "model.py:3"),
     ],
 )
 def test_files_that_do_not_load(tmp_path: Path, old: str, new: str, place: str) -> None:
@@ -72,11 +72,11 @@ def test_files_that_do_not_load(tmp_path: Path, old: str, new: str, place: str) 
         ('p["w"])', 'p["w"]) @ x', "E1201", "model.py:17"),
         ('p["w"])', 'p["w"]) < 1 < 2', "E1203", "model.py:17"),
         ("def forward(p, x):", "def forward(p, y):", "E1203", "model.py:16"),
-        ("return linear", "linear", "E1203", "model.py:16"),
+        ("return L.linear", "L.linear", "E1203", "model.py:16"),
         ('dims["B"], 3', 'dims["T"], 3', "E1203", "model.py:13"),
-        ('return {"w": parameter("w", 3, 4)}', "return 1 / 0", "E1203", "model.py:9"),
-        ('return {"w": parameter("w", 3, 4)}', 'return {"w": 3}', "E1203", "model.py:8"),
-        ('return {"x": Input("real", (dims["B"], 3))}', "return 3", "E1203", "model.py:12"),
+        ('return {"w": L.parameter("w", 3, 4)}', "return 1 / 0", "E1203", "model.py:9"),
+        ('return {"w": L.parameter("w", 3, 4)}', 'return {"w": 3}', "E1203", "model.py:8"),
+        ('return {"x": L.real_input(dims["B"], 3)}', "return 3", "E1203", "model.py:12"),
     ],
 )
 def test_entries_that_do_not_trace(tmp_path: Path, old: str, new: str, code: str, place: str) -> None:
