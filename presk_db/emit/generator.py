@@ -36,7 +36,7 @@ class Query:
 
     name: str
     sql: str
-    group: str | None
+    group: tuple[str, ...]
     printer: str | None
 
 
@@ -103,7 +103,7 @@ def generator(name: str) -> Generator:
 
 
 def _query(folder: Path, q: dict[str, Any]) -> Query:
-    return Query(q["name"], _text(folder, q["file"]), q.get("group"), q.get("print"))
+    return Query(q["name"], _text(folder, q["file"]), tuple(q.get("group", ())), q.get("print"))
 
 
 def _text(folder: Path, file: str) -> str:
