@@ -10,6 +10,7 @@ import click
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.progress import Progress
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
+from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
@@ -143,6 +144,9 @@ def _shown(name: str, text: Any, help_: str) -> None:
 _shown("graph", read_graph, "The entry over the real numbers: functions, equations, source lines.")
 _shown("kernels", kernels_text, "Each distinct loop nest, with how often it is launched.")
 _shown("launches", launches_text, "Every launch in order, with its buffers.")
+_shown("calls", calls_text, "The tree of calls, with their forms.")
+_shown("forms", forms_text, "The distinct functions, by use.")
+_shown("arena", arena_text, "The memory of temporaries: peak, and who is alive at it.")
 
 
 @cli.group()
