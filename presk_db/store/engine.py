@@ -50,8 +50,9 @@ def open_database(target: str, *, create: bool = False, timeout: float = 5.0) ->
         try:
             _migrate(engine, target)
         except PreskError:
-            if not existed:
-                path.unlink(missing_ok=True)
+            another = Path(f"{path}-journal").exists()  # of another process that makes it at this moment
+            if not existed and path.exists() and path.stat().st_size == 0 and not another:
+                path.unlink()
             raise
     _check_version(engine, target)
     return engine
