@@ -6,7 +6,8 @@
  * gelu(x) = x Phi(x) with Phi the normal distribution function.
  *
  * The f32 functions compute in f64 with an error near one ulp of f64 and round at the end; all 2**32 inputs of each
- * were compared with the exact value. They have no branch (sin and cos one), so loops over them become vector code.
+ * were compared with the exact value. They have no branch, so loops over them become vector code; but sin and cos
+ * branch to a function of their own from 2**27 on.
  * Needs IEEE arithmetic, rounding to nearest, no contraction of a * b + c, and FLT_EVAL_METHOD 0.
  */
 #ifndef PRESK_MATH_H
@@ -78,12 +79,32 @@ static inline double presk_select(uint64_t mask, double a, double b)
     return presk_from_bits_f64((presk_bits_f64(a) & mask) | (presk_bits_f64(b) & ~mask));
 }
 
-/* The larger of x and low, the smaller of x and high; a NaN x stays. */
-static inline double presk_at_least(double x, double low) { return presk_select(presk_mask(x < low), low, x); }
+/* The larger of x and low, the smaller of x and high; a NaN x stays. In f32 where it can be: twice as many lanes. */
 static inline double presk_at_most(double x, double high) { return presk_select(presk_mask(x > high), high, x); }
-static inline double presk_clamp(double x, double low, double high)
+
+static inline float presk_select_f32(uint32_t mask, float a, float b)
 {
-    return presk_at_most(presk_at_least(x, low), high);
+    uint32_t u, v;
+    memcpy(&u, &a, sizeof u);
+    memcpy(&v, &b, sizeof v);
+    u = (u & mask) | (v & ~mask);
+    memcpy(&a, &u, sizeof a);
+    return a;
+}
+
+static inline float presk_at_least_f32(float x, float low)
+{
+    return presk_select_f32((uint32_t)0 - (uint32_t)(x < low), low, x);
+}
+
+static inline float presk_at_most_f32(float x, float high)
+{
+    return presk_select_f32((uint32_t)0 - (uint32_t)(x > high), high, x);
+}
+
+static inline double presk_clamp(float x, float low, float high)
+{
+    return (double)presk_at_most_f32(presk_at_least_f32(x, low), high);
 }
 
 static inline double presk_abs_f64(double x) { return presk_from_bits_f64(presk_bits_f64(x) & 0x7fffffffffffffffu); }
@@ -94,20 +115,27 @@ static inline double presk_with_sign(double r, double x)
     return presk_from_bits_f64(presk_bits_f64(r) | (presk_bits_f64(x) & 0x8000000000000000u));
 }
 
-/* x / 2 moved up by its last bit where 0 < |x| < 2**-100: there silu and gelu lie just above x / 2, which may be a
- * tie of f32's subnormals. Elsewhere r. */
+/* r with x's sign, and a little above it where |x| < 2**-100: there r = x / 2, silu and gelu lie just above that, and
+ * it may be a tie of f32's subnormals. */
 static inline double presk_nudged_half(double r, double x)
 {
-    uint64_t tiny = presk_mask(presk_abs_f64(x) < 0x1p-100) & presk_mask(x > 0.0 || x < 0.0);
-    uint64_t step = (presk_bits_f64(x) >> 63) * 0xfffffffffffffffeu + 1u; /* +1, or -1 for a negative x */
-    return presk_from_bits_f64(presk_bits_f64(r) + (step & tiny));
+    double a = presk_abs_f64(x);
+    double step = presk_from_bits_f64(presk_bits_f64(a * 0x1p-52) & presk_mask(a < 0x1p-100));
+    return presk_with_sign(r + step, x);
+}
+
+/* What sum = a + b has lost to rounding (Knuth). */
+static inline double presk_sum_lost(double a, double b, double sum)
+{
+    double big = sum - b;
+    return (a - big) + (b - (sum - big));
 }
 
 /* a + b rounded to odd: where it is inexact the last bit is 1, so that rounding it again, to f32, rounds the real
  * sum. Requires that nothing overflows. */
 static inline double presk_add_to_odd(double a, double b)
 {
-    double sum = a + b, big = sum - b, lost = (a - big) + (b - (sum - big));
+    double sum = a + b, lost = presk_sum_lost(a, b, sum);
     uint64_t u = presk_bits_f64(sum);
     uint64_t large = presk_mask((lost > 0.0) != (sum > 0.0)); /* the magnitude was rounded up */
     uint64_t odd = (u & 1u) | ~presk_mask(lost > 0.0 || lost < 0.0);
@@ -156,12 +184,11 @@ static inline double presk_phi_tail(double a)
 
 /* --- f32 ------------------------------------------------------------------------------------------------------ */
 
-static inline float presk_exp_f32(float x) { return (float)presk_exp_near(presk_clamp((double)x, -104.0, 89.0)); }
+static inline float presk_exp_f32(float x) { return (float)presk_exp_near(presk_clamp(x, -104.0f, 89.0f)); }
 
 static inline float presk_expm1_f32(float x)
 {
-    double d = (double)x;
-    return (float)presk_with_sign(presk_expm1_near(presk_clamp(d, -40.0, 89.0)), d);
+    return (float)presk_with_sign(presk_expm1_near(presk_clamp(x, -40.0f, 89.0f)), (double)x);
 }
 
 static inline float presk_tanh_f32(float x)
@@ -173,29 +200,28 @@ static inline float presk_tanh_f32(float x)
 
 static inline float presk_sigmoid_f32(float x)
 {
-    double d = (double)x, z = d * d;
-    double far = 1.0 / (1.0 + presk_exp_near(-presk_clamp(d, -105.0, 40.0)));
-    double near = presk_add_to_odd(0.5, d * (0.25 - z * (1.0 / 48.0 - z * (1.0 / 480.0)))); /* beside ties at x / 4 */
-    return (float)presk_select(presk_mask(z < 0x1p-16), near, far);
+    double d = (double)x, r = 1.0 / (1.0 + presk_exp_near(-presk_clamp(x, -105.0f, 40.0f)));
+    /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32 */
+    uint64_t tiny = presk_mask(presk_abs_f64(d) < 0x1p-15);
+    return (float)(r - presk_from_bits_f64(presk_bits_f64(presk_with_sign(0x1p-52, d)) & tiny));
 }
 
 static inline float presk_silu_f32(float x)
 {
-    double d = presk_at_least((double)x, -112.0);
-    double r = d / (1.0 + presk_exp_near(-presk_at_most(d, 60.0)));
+    float above = presk_at_least_f32(x, -112.0f);
+    double d = (double)above, r = d / (1.0 + presk_exp_near(-(double)presk_at_most_f32(above, 60.0f)));
     return (float)presk_nudged_half(r, d);
 }
 
 static inline float presk_gelu_f32(float x)
 {
-    double d = presk_at_least((double)x, -14.75);
+    double d = (double)presk_at_least_f32(x, -14.75f);
     double q = presk_phi_tail(presk_at_most(presk_abs_f64(d), 14.75));
     double phi = presk_select(presk_mask(d > 0.0), 1.0 - q, q);
     double hard = presk_select(presk_mask(presk_abs_f64(d) == 0x1.6148dep-16), 0x1p-68, 0.0); /* found by the check */
     return (float)presk_nudged_half(d * phi - hard, d);
 }
 
-#define PRESK_SQRT2 0x1.6a09e667f3bcdp+0
 #define PRESK_2_SQRTPI_HIGH 0x1.20dd75p+0 /* 2 / sqrt(pi): 25 bits, whose product with an f32 is exact, and the rest */
 #define PRESK_2_SQRTPI_LOW 0x1.0a6db446b8ea4p-30
 
@@ -203,7 +229,7 @@ static inline float presk_erf_f32(float x)
 {
     double d = (double)x, a = presk_at_most(presk_abs_f64(d), 4.0), z = a * a;
     double near = a * PRESK_2_SQRTPI_HIGH + a * (PRESK_2_SQRTPI_LOW + z * presk_poly_erf(z));
-    double far = 1.0 - 2.0 * presk_phi_tail(a * PRESK_SQRT2);
+    double b = a + 2.0, far = 1.0 - presk_exp_near(-z) * presk_poly_erfc((a - 2.0) / b) / b;
     return (float)presk_with_sign(presk_select(presk_mask(a < 0.875), near, far), d);
 }
 
@@ -267,32 +293,30 @@ static inline double presk_sin_or_cos(double high, double low, uint64_t odd, uin
     return presk_from_bits_f64(presk_bits_f64(r) ^ negate);
 }
 
-/* sin and cos of any x, NaN for an infinity: presk_math.c. */
+/* sin(x + quarters pi / 2), |x| < 2**27. */
+static inline float presk_sin_quarters(float x, uint64_t quarters)
+{
+    double d = (double)x, shifted = d * PRESK_2_PI + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
+    double r = (d - k * PRESK_PI_2_A) - k * PRESK_PI_2_B; /* exact */
+    double c = k * PRESK_PI_2_C, high = r - c, low = ((r - high) - c) - k * PRESK_PI_2_D;
+    uint64_t q = presk_bits_f64(shifted) + quarters;
+    return (float)presk_sin_or_cos(high, low, (uint64_t)0 - (q & 1u), (q & 2u) << 62);
+}
+
+/* sin and cos for 2**27 <= |x|, infinities and NaN: presk_math_reduce.c. */
 float presk_sin_f32_far(float x);
 float presk_cos_f32_far(float x);
 
-/* sin(x + quarters pi / 2), |x| < 2**27. */
-static inline double presk_sin_quarters(double x, uint64_t quarters)
-{
-    double shifted = x * PRESK_2_PI + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
-    double r = (x - k * PRESK_PI_2_A) - k * PRESK_PI_2_B; /* exact */
-    double c = k * PRESK_PI_2_C, high = r - c, low = ((r - high) - c) - k * PRESK_PI_2_D;
-    uint64_t q = presk_bits_f64(shifted) + quarters;
-    return presk_sin_or_cos(high, low, (uint64_t)0 - (q & 1u), (q & 2u) << 62);
-}
-
 static inline float presk_sin_f32(float x)
 {
-    double d = (double)x;
-    if (!(presk_abs_f64(d) < 0x1p+27)) return presk_sin_f32_far(x);
-    return (float)presk_select(presk_mask(d == 0.0), d, presk_sin_quarters(d, 0));
+    if (!(presk_abs_f64((double)x) < 0x1p+27)) return presk_sin_f32_far(x);
+    return presk_select_f32((uint32_t)0 - (uint32_t)(x == 0.0f), x, presk_sin_quarters(x, 0));
 }
 
 static inline float presk_cos_f32(float x)
 {
-    double d = (double)x;
-    if (!(presk_abs_f64(d) < 0x1p+27)) return presk_cos_f32_far(x);
-    return (float)presk_sin_quarters(d, 1);
+    if (!(presk_abs_f64((double)x) < 0x1p+27)) return presk_cos_f32_far(x);
+    return presk_sin_quarters(x, 1);
 }
 
 #endif

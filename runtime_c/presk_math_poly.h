@@ -3,20 +3,19 @@
 #ifndef PRESK_MATH_POLY_H
 #define PRESK_MATH_POLY_H
 
-/* (e**r - 1 - r) / r**2, -0.34658 <= r <= 0.34658, weighted error below 2**-60.6 */
+/* (e**r - 1 - r) / r**2, -0.34658 <= r <= 0.34658, weighted error below 2**-55.6 */
 static inline double presk_poly_exp(double r)
 {
-    double p = 0x1.1f954a9d56422p-29;
-    p = p * r + 0x1.af5eb5119cfa0p-26;
-    p = p * r + 0x1.27e4c5b242029p-22;
-    p = p * r + 0x1.71ddf858d690fp-19;
-    p = p * r + 0x1.a01a01b0adf41p-16;
-    p = p * r + 0x1.a01a01afe34bap-13;
-    p = p * r + 0x1.6c16c16c14473p-10;
-    p = p * r + 0x1.111111110f6b3p-7;
-    p = p * r + 0x1.555555555555ap-5;
-    p = p * r + 0x1.5555555555559p-3;
-    p = p * r + 0x1.0000000000000p-1;
+    double p = 0x1.af7641b995127p-26;
+    p = p * r + 0x1.28a2a4897eaf8p-22;
+    p = p * r + 0x1.71ddea491c852p-19;
+    p = p * r + 0x1.a019a68c62838p-16;
+    p = p * r + 0x1.a01a01b5b9eabp-13;
+    p = p * r + 0x1.6c16c17f3572ap-10;
+    p = p * r + 0x1.111111110e72cp-7;
+    p = p * r + 0x1.55555555520fbp-5;
+    p = p * r + 0x1.555555555555cp-3;
+    p = p * r + 0x1.0000000000005p-1;
     return p;
 }
 
@@ -101,6 +100,24 @@ static inline double presk_poly_mills(double t)
     p = p * t + 0x1.fb31653876f89p-2;
     p = p * t - 0x1.54ad03f27ca19p-1;
     p = p * t + 0x1.89d3abe1f95aep-1;
+    return p;
+}
+
+/* erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc, -0.391304 <= t <= 0.333333, weighted error below 2**-57.5 */
+static inline double presk_poly_erfc(double t)
+{
+    double p = 0x1.81677ccd72974p-15;
+    p = p * t + 0x1.336e249fa7413p-13;
+    p = p * t + 0x1.1b973cfb9b5a2p-15;
+    p = p * t - 0x1.5bcd86089455ap-11;
+    p = p * t - 0x1.b7004f32d2cb9p-11;
+    p = p * t + 0x1.9517ee765aa15p-9;
+    p = p * t + 0x1.a89eb65068b02p-8;
+    p = p * t - 0x1.606e414a1a43cp-6;
+    p = p * t - 0x1.2a88e61213da7p-5;
+    p = p * t + 0x1.1e2deea6adc82p-2;
+    p = p * t - 0x1.5fd386754efb4p-1;
+    p = p * t + 0x1.058671b52c779p+0;
     return p;
 }
 

@@ -59,7 +59,7 @@ unsigned presk_reduce(double x, double *high, double *low)
     return (u >> 63 ? 0u - quarter : quarter) & 3u;
 }
 
-/* sin(x + quarters pi / 2) in f64, with an error near one ulp of f64. */
+/* sin(x + quarters pi / 2) rounded to odd, or NaN. */
 static double far_sine(float x, unsigned quarters)
 {
     double high, low, d = (double)x;

@@ -10,7 +10,6 @@ import click
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.progress import Progress
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
-from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
@@ -18,7 +17,7 @@ from presk_db.emit.generator import generator
 from presk_db.errors import PreskError
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
-from presk_db.store.checks import check_database
+from presk_db.store.check import check_database
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import open_database, upgrade_database
 from presk_db.store.ingest import write_recording
@@ -27,7 +26,7 @@ from presk_db.store.recordings import find_recording, list_recordings, read_grap
 DB = click.option("--db", default="presk.db", show_default=True, help="The database: a path or an SQLAlchemy URL.")
 
 
-class _Dim(click.ParamType):
+class _Dim(click.ParamType[tuple[str, int]]):
     name = "NAME=N"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
@@ -92,7 +91,7 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
     stored = find_recording(engine, recording)
     progress = Progress()
     with emission_reader(engine, stored.id) as reader:
-        emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": straight_line}, progress)
+        emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": True}, progress)
     progress.done()
     click.echo(
         f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}"
@@ -111,7 +110,7 @@ def check(recording: str, weights: str | None, compilers: tuple[str, ...], flags
     stored = find_recording(engine, recording)
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
     progress = Progress()
-    results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
+    results = checked(engine, stored, builds, weights, straight_line=(True,), progress=progress)
     progress.done()
     for r in results:
         kind = "straight-line" if r.straight_line else "structured"
@@ -144,9 +143,6 @@ def _shown(name: str, text: Any, help_: str) -> None:
 _shown("graph", read_graph, "The entry over the real numbers: functions, equations, source lines.")
 _shown("kernels", kernels_text, "Each distinct loop nest, with how often it is launched.")
 _shown("launches", launches_text, "Every launch in order, with its buffers.")
-_shown("calls", calls_text, "The tree of calls, with their forms.")
-_shown("forms", forms_text, "The distinct functions, by use.")
-_shown("arena", arena_text, "The memory of temporaries: peak, and who is alive at it.")
 
 
 @cli.group()

@@ -67,8 +67,22 @@ def _mills(t: mpfr) -> mpfr:
     return gmpy2.erfc(a / gmpy2.sqrt(mpfr(2))) * gmpy2.exp(a * a / 2) / 2 * (a + MILLS_POLE)
 
 
+ERFC_POLE = 2.0
+ERFC_START = 0.875
+ERFC_END = 4.0
+
+
+def _erfc_argument(t: mpfr) -> mpfr:
+    return ERFC_POLE * (1 + t) / (1 - t)
+
+
+def _erfc(t: mpfr) -> mpfr:
+    x = _erfc_argument(t)
+    return gmpy2.erfc(x) * gmpy2.exp(x * x) * (x + ERFC_POLE)
+
+
 POLYNOMIALS = (
-    Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 10, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
+    Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 9, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
     Polynomial("sin", "(sin r - r) / r**3 at z = r**2", "z", 0.0, 0.6170, 6, _sin_tail, lambda z: z + mpfr(2) ** -20),
     Polynomial(
         "cos", "(cos r - 1 + r**2 / 2) / r**4 at z = r**2", "z", 0.0, 0.6170, 6, _cos_tail,
@@ -82,6 +96,11 @@ POLYNOMIALS = (
     Polynomial(
         "mills", "Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75", "t",
         -1.0, (MILLS_END - MILLS_POLE) / (MILLS_END + MILLS_POLE), 20, _mills, lambda t: 1 / _mills(t),
+    ),
+    Polynomial(
+        "erfc", "erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc", "t",
+        (ERFC_START - ERFC_POLE) / (ERFC_START + ERFC_POLE), (ERFC_END - ERFC_POLE) / (ERFC_END + ERFC_POLE), 11, _erfc,
+        lambda t: gmpy2.erfc(_erfc_argument(t)) / _erfc(t),
     ),
 )  # fmt: skip
 

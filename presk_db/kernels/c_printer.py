@@ -12,7 +12,20 @@ from presk_db.errors import KernelNameBad
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import COMPUTED, KEYWORDS, STORED, affine_text, constant_text
-from presk_db.kernels.ir import LANES, Acc, Array, Const, ExtentParameter, Fold, Kernel, Loop, Statement, Store
+from presk_db.kernels.ir import (
+    LANES,
+    Acc,
+    Array,
+    Const,
+    ExtentParameter,
+    Fold,
+    Kernel,
+    Loop,
+    Parameter,
+    ScalarParameter,
+    Statement,
+    Store,
+)
 from presk_db.kernels.liveness import defined, moving_values, operands
 from presk_db.kernels.schedule import Schedule, default_schedule, is_tileable
 from presk_db.kernels.tree import Nest, statements
@@ -55,8 +68,7 @@ class _Printer(StatementPrinter):
         self.body(self.nodes)
         used = set(re.findall(r"\w+", "\n".join(self.lines)))
         unused = [f"    (void){p.name};" for p in self.kernel.parameters if p.name not in used]
-        parameters = ", ".join(_parameter(p) for p in self.kernel.parameters) or "void"
-        return [f"static void {name}({parameters})", "{", *unused, *self.lines, "}"]
+        return [*_head(name, self.kernel.parameters), "{", *unused, *self.lines, "}"]
 
     def body(self, nodes: Nodes) -> None:
         """Statements and loops in order; accumulators become values behind the seq loop that folds into them."""
@@ -134,7 +146,7 @@ class _Printer(StatementPrinter):
         size = count if count.isdigit() else str(width)
         lane = self.aux(var, "1")
         self.affine[var] = base + Affine.var(lane)
-        moving = moving_values(nest)
+        moving = moving_values(nest, self.shapes)
         stretches = _stretches(nest.body)
         self.place = {v: f"{v}[{lane}]" for v in _crossing(stretches, moving)}
         for v in self.place:
@@ -188,7 +200,20 @@ def _crossing(stretches: list[list[Statement] | Nest], moving: frozenset[str]) -
     return list(crossing)
 
 
-def _parameter(p: object) -> str:
+def _head(name: str, parameters: Sequence[Parameter]) -> list[str]:
+    """`static void name(parameters)`, as many parameters on a line as fit."""
+    lines = [f"static void {name}("]
+    texts = [_parameter(p) for p in parameters] or ["void"]
+    for number, text in enumerate(texts):
+        text += ")" if number == len(texts) - 1 else ", "
+        if number and len(lines[-1]) + len(text) > 120:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("    ")
+        lines[-1] += text
+    return lines
+
+
+def _parameter(p: Parameter) -> str:
     match p:
         case Array(name, "in", type_, _, _):
             return f"const {STORED[type_]} *restrict {name}"
@@ -196,5 +221,5 @@ def _parameter(p: object) -> str:
             return f"{STORED[type_]} *restrict {name}"
         case ExtentParameter(name, _):
             return f"ptrdiff_t {name}"
-        case _:
-            return f"double {getattr(p, 'name', '')}"
+        case ScalarParameter(name):
+            return f"double {name}"

@@ -11,8 +11,10 @@ from presk_db.kernels.c_text import (
     KEYS,
     NAMED_OPERANDS,
     PRIMARY,
+    UNARY,
     Expression,
     affine_text,
+    grouped,
     operation_text,
 )
 from presk_db.kernels.ir import (
@@ -70,11 +72,13 @@ class StatementPrinter:
                 self.folded.add(s.acc)
             elif isinstance(s, Local):
                 self.stored[s.name] = s.type
-            if not isinstance(s, Index):
-                self.uses.update(2 * list(affine_names(s)))  # in a subscript a value has a name
+            self.uses.update(2 * affine_names(s, self.shapes))  # in a subscript a value has a name
         self.taken.update(nest.loop.var for nest in nests(self.nodes))
-        self.uses.update(n for nest in nests(self.nodes) for n in 2 * list(affine_names(nest.loop)))
+        self.uses.update(n for nest in nests(self.nodes) for n in 2 * nest.loop.extent.names)
         self.counters = {s.acc: nest.loop.var for nest in nests(self.nodes) for s in nest.body if isinstance(s, Fold)}
+        for s in statements(self.nodes):
+            if isinstance(s, Index):  # its expression stands in subscripts
+                self.uses[s.dest] = sum(operands(t).count(s.dest) for t in statements(self.nodes))
         self.text: dict[str, Expression] = {}
         self.affine: dict[str, Affine] = {}
         self.place: dict[str, str] = {}
@@ -164,11 +168,12 @@ class StatementPrinter:
     def _act(self, s: Statement) -> None:
         match s:
             case Store(array, index, value):
-                text = self.value(value)[0]
+                expression = self.value(value)
+                text = expression[0]
                 if self.stored[array] == "bf16":
                     text = f"presk_bf16_from_f32({text})"
                 elif self.stored[array] == "bool":
-                    text = f"(uint8_t)({text})"
+                    text = f"(uint8_t){grouped(expression, UNARY)}"
                 self.line(f"{self.access(array, index)} = {text};")
             case Local(name, type_, shape):
                 size = 1

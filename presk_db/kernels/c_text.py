@@ -1,5 +1,7 @@
 """Pieces of C11 text for kernels: types, constants, affine expressions, operations with their precedence."""
 
+import re
+
 import numpy as np
 
 from presk_db.kernels.affine import Affine
@@ -23,16 +25,19 @@ Expression = tuple[str, int]
 _INFIX = {
     "add": ("+", SUM), "sub": ("-", SUM), "mul": ("*", PRODUCT), "div": ("/", PRODUCT),
     "lt": ("<", COMPARISON), "le": ("<=", COMPARISON), "gt": (">", COMPARISON), "ge": (">=", COMPARISON),
-    "eq": ("==", EQUALITY), "ne": ("!=", EQUALITY), "and": ("&&", AND), "or": ("||", OR),
+    "eq": ("==", EQUALITY), "ne": ("!=", EQUALITY), "and": ("&&", AND),
 }  # fmt: skip
 
 NAMED_OPERANDS = ("max", "min")
 """Operations whose C text holds an operand twice, so that it must be a name."""
 
 KEYWORDS = frozenset(
-    "auto break case char const continue default do double else enum extern float for goto if inline int long register"
-    " restrict return short signed sizeof static struct switch typedef union unsigned void volatile while asm main"
-    " bool true false errno stdin stdout stderr linux unix".split()
+    re.findall(
+        r"\w+",
+        "auto break case char const continue default do double else enum extern float for goto if inline int long"
+        " register restrict return short signed sizeof static struct switch typedef union unsigned void volatile while"
+        " asm main bool true false errno stdin stdout stderr linux unix",
+    )
 )
 """Names that a kernel may use and C may not."""
 
@@ -96,6 +101,8 @@ def operation_text(op: str, type_: str, args: list[Expression], sources: list[st
         sign, precedence = _INFIX[op]
         return f"{grouped(args[0], precedence)} {sign} {grouped(args[1], precedence + 1)}", precedence
     match op:
+        case "or":  # compilers want && inside || in parentheses
+            return f"{grouped(args[0], EQUALITY)} || {grouped(args[1], EQUALITY)}", OR
         case "max" | "min":
             a, b = args[0][0], args[1][0]
             return f"{a} {'>' if op == 'max' else '<'} {b} ? {a} : {b}", CHOICE

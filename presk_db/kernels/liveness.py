@@ -1,24 +1,23 @@
 """What a kernel's statements read and define; live_tree: the part of a kernel that reaches an output."""
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 
-from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import Acc, Const, End, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
+from presk_db.kernels.ranges import array_shapes, flat_address
 from presk_db.kernels.tree import Nest, statements, tree
 
 
-def affine_names(s: Statement) -> Iterator[str]:
-    """The names in a statement's affine expressions."""
-    expressions: tuple[Affine, ...] = ()
+def affine_names(s: Statement, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
+    """The names in a statement's affine expression: an extent, a flat address, an index."""
     match s:
         case Loop(_, _, extent):
-            expressions = (extent,)
-        case Load(_, _, index) | Store(_, index, _):
-            expressions = index
+            return extent.names
+        case Load(_, array, index) | Store(array, index, _):
+            return flat_address(shapes[array], index).names
         case Index(_, expression):
-            expressions = (expression,)
-    for e in expressions:
-        yield from e.names
+            return expression.names
+        case _:
+            return ()
 
 
 def operands(s: Statement) -> tuple[str, ...]:
@@ -38,14 +37,24 @@ def defined(s: Statement) -> str | None:
 
 
 def live_tree(kernel: Kernel) -> tuple[Statement | Nest, ...]:
-    """`tree(kernel)` without the statements, locals and loops that no output depends on."""
+    """`tree(kernel)` without loops that never run, and without statements, locals and loops that no output needs."""
     wanted: set[str] = {a.name for a in kernel.arrays if a.mode == "out"}
-    nodes = tree(kernel)
+    nodes, shapes = _running(tree(kernel)), array_shapes(kernel)
     size = -1
     while size != len(wanted):
         size = len(wanted)
-        _mark(nodes, wanted)
+        _mark(nodes, wanted, shapes)
     return _kept(nodes, wanted)
+
+
+def _running(nodes: tuple[Statement | Nest, ...]) -> tuple[Statement | Nest, ...]:
+    kept: list[Statement | Nest] = []
+    for node in nodes:
+        if not isinstance(node, Nest):
+            kept.append(node)
+        elif not node.loop.extent.is_const or node.loop.extent.const > 0:
+            kept.append(Nest(node.loop, _running(node.body)))
+    return tuple(kept)
 
 
 def _is_live(s: Statement, wanted: set[str]) -> bool:
@@ -62,18 +71,18 @@ def _is_live(s: Statement, wanted: set[str]) -> bool:
             return defined(s) in wanted
 
 
-def _mark(nodes: tuple[Statement | Nest, ...], wanted: set[str]) -> bool:
+def _mark(nodes: tuple[Statement | Nest, ...], wanted: set[str], shapes: Mapping[str, tuple[int, ...]]) -> bool:
     """Adds the names that live statements read; whether any statement here is live."""
     live = False
     for node in reversed(nodes):
         if isinstance(node, Nest):
-            if _mark(node.body, wanted):
+            if _mark(node.body, wanted, shapes):
                 live = True
-                wanted.update(affine_names(node.loop))
+                wanted.update(node.loop.extent.names)
         elif _is_live(node, wanted):
             live = True
             wanted.update(operands(node))
-            wanted.update(affine_names(node))
+            wanted.update(affine_names(node, shapes))
             if isinstance(node, Load):
                 wanted.add(node.array)
     return live
@@ -91,7 +100,7 @@ def _kept(nodes: tuple[Statement | Nest, ...], wanted: set[str]) -> tuple[Statem
     return tuple(kept)
 
 
-def moving_values(nest: Nest) -> frozenset[str]:
+def moving_values(nest: Nest, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
     """The values inside that can differ between iterations of the loop."""
     moving = {nest.loop.var}
     size = 0
@@ -99,6 +108,6 @@ def moving_values(nest: Nest) -> frozenset[str]:
         size = len(moving)
         for s in statements(nest.body):
             name = s.acc if isinstance(s, Fold) else defined(s)
-            if name is not None and moving.intersection((*operands(s), *affine_names(s))):
+            if name is not None and moving.intersection((*operands(s), *affine_names(s, shapes))):
                 moving.add(name)
     return frozenset(moving)

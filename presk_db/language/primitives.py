@@ -37,6 +37,8 @@ def _need(condition: bool, message: str) -> None:
 
 
 def _kind(tensor: Tensor, kinds: tuple[Kind, ...], op: str) -> None:
+    if not isinstance(tensor, Tensor):
+        raise KindBad(f"{op} takes a tensor, not {type(tensor).__name__}", source_line())
     if tensor.kind not in kinds:
         raise KindBad(f"{op} takes {' or '.join(kinds)}, not {tensor.kind}", source_line())
 
@@ -56,7 +58,7 @@ def lift(x: Any, like: Tensor) -> Tensor:
     if isinstance(x, Tensor):
         return x
     if isinstance(x, (int, float)) and not isinstance(x, bool):
-        return integer(x) if like.kind == "int" and isinstance(x, int) else const(x)
+        return integer(x) if isinstance(like, Tensor) and like.kind == "int" and isinstance(x, int) else const(x)
     raise KindBad(f"{type(x).__name__} is neither a tensor nor a number", source_line())
 
 
@@ -194,7 +196,7 @@ def _getitem(x: Tensor, index: Any) -> Tensor:
                 _need(part.step in (None, 1), "slices have step 1")
                 start, stop, _ = part.indices(n)
                 x = slice_axis(x, axis, start, max(start, stop))
-            case int():
+            case int() if not isinstance(part, bool):
                 _need(-n <= part < n, f"index {part} leaves axis {axis} of {list(x.shape)}")
                 x = slice_axis(x, axis, part % n, part % n + 1)
                 dropped.append(axis)
@@ -209,7 +211,9 @@ def concat(tensors: Sequence[Tensor], axis: int) -> Tensor:
     first = tensors[0]
     axis = axis_number(first, axis)
     rest = [(*t.shape[:axis], *t.shape[axis + 1 :]) for t in tensors]
-    ranks = all(len(t.shape) == len(first.shape) and t.kind == first.kind for t in tensors)
+    for t in tensors:
+        _kind(t, (first.kind,), "this concat")
+    ranks = all(len(t.shape) == len(first.shape) for t in tensors)
     _need(ranks and len(set(rest)) == 1, "concat of " + ", ".join(str(list(t.shape)) for t in tensors))
     if len(tensors) == 1:
         return first
@@ -235,6 +239,7 @@ def gather(table: Tensor, index: Tensor) -> Tensor:
 def iota(shape: Sequence[int], axis: int) -> Tensor:
     """Integers: each element's index along `axis`."""
     shape = tuple(shape)
+    _need(all(n >= 0 for n in shape), f"{list(shape)} has a negative extent")
     _need(0 <= axis < len(shape), f"{list(shape)} has no axis {axis}")
     return emit("iota", [], "int", shape, max(shape[axis], 1), axis=axis)
 

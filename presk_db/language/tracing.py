@@ -1,5 +1,6 @@
 """Tracing: Tensor, module functions, folds, and `graph_from_entry`, which runs Python once to get a Graph."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
@@ -13,7 +14,7 @@ from presk_db.language.graph import Equation, Function, Graph, Input, Kind, Para
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LANGUAGE = str(Path(__file__).resolve().parent)
+_LANGUAGE = str(Path(__file__).resolve().parent) + os.sep
 
 
 class Record(dict[str, Any]):
@@ -205,6 +206,8 @@ def _key(tree: Any) -> Any:
             return ("map", tuple((k, _key(v)) for k, v in tree.items()))
         case list() | tuple():
             return ("seq", tuple(_key(v) for v in tree))
+        case float():
+            return ("float", tree.hex())  # tells -0.0 from 0.0
         case _:
             return ("static", type(tree).__name__, tree)
 
@@ -237,17 +240,22 @@ def _traced(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Function, A
         result = fn(*inner_args, **inner_kwargs)
     finally:
         _TRACE.reset(token)
-    results = _tensors(result, fn.__name__, trace)
-    source = f"{Path(fn.__code__.co_filename).name}:{fn.__code__.co_firstlineno}"
+    source = _definition(fn)
+    results = _tensors(result, fn.__name__, trace, source)
     function = Function(fn.__name__, source, tuple(parameters), tuple(trace.equations), tuple(t.var for t in results))
     cache[key] = (function, result)
     return cache[key]
 
 
-def _tensors(tree: Any, name: str, trace: _Trace) -> list[Tensor]:
+def _definition(fn: Callable[..., Any]) -> str:
+    code = fn.__code__
+    return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
+
+
+def _tensors(tree: Any, name: str, trace: _Trace, source: str) -> list[Tensor]:
     leaves = [leaf for _, leaf in flatten(tree)]
     if not leaves or not all(isinstance(leaf, Tensor) and leaf.trace is trace for leaf in leaves):
-        raise EntryBad(f"{name} must return tensors, or a tree of them, computed from its arguments", source_line())
+        raise EntryBad(f"{name} must return tensors, or a tree of them, computed from its arguments", source)
     return leaves
 
 
@@ -289,6 +297,11 @@ def fold(
         not collect and len(types) != count
     ):
         raise ShapeBad(f"{plain.__name__} must return its carry with the same shapes", source_line())
+    for (_, _, limit), t in zip(types, carried, strict=False):
+        if t.var.limit is not None and (limit is None or limit > t.var.limit):
+            raise ShapeBad(
+                f"{plain.__name__} returns integers of its carry that leave [0, {t.var.limit})", source_line()
+            )
     length = cast(int, next(iter(lengths)))
     outputs = types[:count] + [(k, (length, *s), m) for k, s, m in types[count:]]
     inputs = carried + leaves + [leaf for _, leaf in flatten(shared) if isinstance(leaf, Tensor)]
@@ -311,16 +324,19 @@ def graph_from_entry(fn: Callable[..., Any], parameters: Any, inputs: Mapping[st
     try:
         result = plain(rebuilt(parameters, iter(tensors)), **given)
         results = flatten(result if isinstance(result, Mapping) else {"output": result})
-        _tensors([leaf for _, leaf in results], plain.__name__, trace)
+        _tensors([leaf for _, leaf in results], plain.__name__, trace, _definition(plain))
     except (PreskError, KeyboardInterrupt):
         raise
     except Exception as e:
-        raise EntryBad(f"{plain.__name__} failed with {type(e).__name__}: {e}", _traceback_line(e)) from e
+        raise EntryBad(
+            f"{plain.__name__} failed with {type(e).__name__}: {e}", _traceback_line(e) or _definition(plain)
+        ) from e
     finally:
         _TRACE.reset(token)
     variables = tuple(t.var for t in [*tensors, *given.values()])
-    source = f"{Path(plain.__code__.co_filename).name}:{plain.__code__.co_firstlineno}"
-    entry = Function(plain.__name__, source, variables, tuple(trace.equations), tuple(t.var for _, t in results))
+    entry = Function(
+        plain.__name__, _definition(plain), variables, tuple(trace.equations), tuple(t.var for _, t in results)
+    )
     return Graph(
         entry, tuple(cast(list[tuple[str, Parameter]], named)), tuple(inputs.items()), tuple(n for n, _ in results)
     )

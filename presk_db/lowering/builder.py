@@ -137,6 +137,7 @@ class Builder:
         """A scratch array of the innermost open loop."""
         name = f"l{self.locals}"
         self.locals += 1
+        self.levels[-1].names.add(name)
         self.levels[-1].statements.append(Local(name, type_, shape))
         return name
 

@@ -55,12 +55,11 @@ class Clustering:
 
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
-        self.free: set[int] = set()
+        self.free = _free_values(flat)
         self.of: dict[int, Cluster] = {}
         self.clusters: list[Cluster] = []
+        self.stacks: dict[int, Cluster | None] = {}
         self.uses: dict[int, list[FlatEquation]] = {}
-        self.results = {v.id for _, v in flat.results}
-        _insert_packs(flat)
         for e in flat.equations:
             self._note_uses(e)
         for e in flat.equations:
@@ -92,23 +91,18 @@ class Clustering:
         cluster = self.of.get(root.id)
         if cluster is None:
             return root.id not in self.free
-        return root.id in self.results or any(
+        return root.id in self.flat.stored or any(
             _needs_memory(e, root) or self.of.get(e.output.id) is not cluster for e in self.uses.get(root.id, [])
         )
 
     # --- placing -------------------------------------------------------------------------------------------------
 
     def _place(self, e: FlatEquation) -> None:
-        if is_lazy(e) or e.op == "stack":
+        if is_lazy(e) or e.output.id in self.free:
             return
-        if e.op in ("const", "iota") or (
-            e.op in ELEMENTWISE
-            and e.op not in FUNCTIONS
-            and e.inputs
-            and all(self.is_free(v) for v in e.inputs)
-            and e.output.id not in self.results
-        ):
-            self.free.add(e.output.id)
+        if e.op == "stack":
+            clusters = [self.of[v.id] for v in e.inputs]
+            self.stacks[e.output.id] = max(clusters, key=self.clusters.index) if clusters else None
             return
         cluster = self._joined(e) or self._fresh(e)
         cluster.equations.append(e)
@@ -130,11 +124,20 @@ class Clustering:
         return cluster
 
     def _joined(self, e: FlatEquation) -> Cluster | None:
-        found = [c for v in e.inputs if (c := self.cluster_of(v)) is not None]
+        found = [c for v in e.inputs if (c := self._producer(v)) is not None]
         if not found or e.op in ("matmul", "concat", "gather"):
             return None
         latest = max(found, key=self.clusters.index)
+        if any(self._producer(v) is latest and self.cluster_of(v) is not latest for v in e.inputs):
+            return None  # a layer of what this kernel writes: only a later one can read it
         return latest if latest.scope == e.scope and self.fits(e, latest) else None
+
+    def _producer(self, value: Value) -> Cluster | None:
+        """The cluster after which the value's elements are in memory; of a stack's layer, or a stack, the last part's."""
+        root = root_of(value)
+        while root.window is not None:
+            root = root_of(root.window[0])
+        return self.stacks.get(root.id) or self.of.get(root.id)
 
     def fits(self, e: FlatEquation, cluster: Cluster) -> bool:
         """Whether the cluster's loops can compute `e`, given that its operands from there are seen at the same element."""
@@ -182,7 +185,7 @@ class Clustering:
     def _move(self, e: FlatEquation) -> None:
         """Moves an elementwise equation, or a gather, into the one later cluster that uses it, where that costs nothing."""
         here = self.of.get(e.output.id)
-        if here is None or e.op not in (*ELEMENTWISE, "gather") or e.output.id in self.results:
+        if here is None or e.op not in (*ELEMENTWISE, "gather") or e.output.id in self.flat.stored:
             return
         users = self.uses.get(e.output.id, [])
         targets = {id(c): c for u in users if (c := self.of.get(u.output.id)) is not None}
@@ -227,21 +230,45 @@ def _needs_memory(user: FlatEquation, root: Value) -> bool:
     return user.op == "gather"
 
 
-def _insert_packs(flat: Flat) -> None:
-    """Turns each reshape that no strided view can express into a `pack`, which stores its result row by row."""
-    for e in list(flat.equations):
-        if e.op != "reshape":
-            continue
-        view = strided_of(e.inputs[0])
-        assert view is not None, "layout equations before it are views or packs"
-        if strided_step(view, e) is not None:
-            continue
-        index, ranges = axis_variables(e.inputs[0].shape)
-        if pushed([e], index, ranges) is not None:
-            e.op = "pack"
-            continue
-        source = e.inputs[0]
-        copy = Value(-e.output.id, source.kind, source.shape, source.limit, source.site + "/pack", source.type)
-        copy.equation = FlatEquation("pack", (source,), copy, {}, e.call, e.scope, e.source)
-        flat.equations.insert(flat.equations.index(e), copy.equation)
-        e.inputs = (copy,)
+def _free_values(flat: Flat) -> set[int]:
+    """The values that are recomputed wherever they are used: constants, indices, and what little follows from them.
+
+    On the way each reshape that no strided view can express, or no affine index of a free value, becomes a `pack`,
+    which stores its result row by row, or gets a packed operand.
+    """
+    free: set[int] = set()
+    equations: list[FlatEquation] = []
+    for e in flat.equations:
+        if e.op == "reshape" and not _is_view(e, free):
+            index, ranges = axis_variables(e.inputs[0].shape)
+            if pushed([e], index, ranges) is not None:
+                e.op = "pack"
+            else:
+                equations.append(_packed_operand(e))
+        elif e.op in ("const", "iota") or (_is_cheap(e) and e.output.id not in flat.stored and all(root_of(v).id in free for v in e.inputs)):
+            free.add(e.output.id)
+        equations.append(e)
+    flat.equations = equations
+    return free
+
+
+def _is_cheap(e: FlatEquation) -> bool:
+    return e.op in ELEMENTWISE and e.op not in FUNCTIONS
+
+
+def _is_view(e: FlatEquation, free: set[int]) -> bool:
+    """Whether a reshape's elements can be found from its operand's root."""
+    if root_of(e.output).id in free:
+        return pulled(e.output, *axis_variables(e.output.shape)) is not None
+    view = strided_of(e.inputs[0])
+    assert view is not None, "layout equations before it are views or packs"
+    return strided_step(view, e) is not None
+
+
+def _packed_operand(e: FlatEquation) -> FlatEquation:
+    """A pack that stands between a reshape and its operand."""
+    source = e.inputs[0]
+    copy = Value(-e.output.id, source.kind, source.shape, source.limit, source.site + "/pack", source.type)
+    copy.equation = FlatEquation("pack", (source,), copy, {}, e.call, e.scope, e.source)
+    e.inputs = (copy,)
+    return copy.equation

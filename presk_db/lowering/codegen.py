@@ -5,6 +5,7 @@ computed at that index. An operation is done in the compute type of its result; 
 once. So a value that is not stored is not rounded to its site's storage type.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -80,14 +81,15 @@ class _Generator:
         phases = [e for e in cluster.equations if e.op in REDUCTIONS]
         outputs = self.outputs()
         columns = [
-            e for e in outputs if e.op not in REDUCTIONS and e.output.shape == cluster.shape and cluster.shape != kept
+            e for e in outputs if e.op not in REDUCTIONS and _domain(e) == cluster.shape and cluster.shape != kept
         ]
         self.plan_spills([*([p] for p in phases), columns])
         for e in phases:
             operand = e.inputs[0]
             type_ = COMPUTE[operand.type if e.op == "argmax" else e.output.type]
             acc = b.acc(type_, ACCUMULATORS[e.op])
-            index = self.with_axis(rows, axis, b.open("seq", n))
+            i = b.open("seq", n)
+            index = self.with_axis(rows, axis, i if n != 1 else Affine())
             b.fold(acc, b.converted(self.demand(operand, index), type_))
             b.close()
             self.done[(e.output.id, tuple(i for a, i in enumerate(rows) if a != axis))] = acc
@@ -96,7 +98,7 @@ class _Generator:
         for e in outputs:
             if e not in columns:
                 index = tuple(i for a, i in enumerate(rows) if a != axis)
-                self.store(e, rows if len(e.output.shape) == len(rows) else index)
+                self.store(e, rows if len(_domain(e)) == len(rows) else index)
         if columns:
             index = self.with_axis(rows, axis, b.open("par", n))
             for e in columns:
@@ -157,10 +159,13 @@ class _Generator:
         if e.op != "pack":
             self.store_element(e.output, self.demand(e.output, index), index)
             return
-        value = e.inputs[0]
-        inside = self.clustering.cluster_of(value) is self.cluster
-        name = self.demand(root_of(value) if inside else value, index)
-        target = pushed([*(chain_of(value) if inside else []), e], index, self.builder.ranges)
+        value, chain = e.inputs[0], [e]
+        if self.clustering.cluster_of(value) is self.cluster and root_of(value).shape == self.cluster.shape:
+            longer = [*chain_of(value), e]
+            if pushed(longer, index, self.builder.ranges) is not None:
+                value, chain = root_of(value), longer
+        name = self.demand(value, index)
+        target = pushed(chain, index, self.builder.ranges)
         assert target is not None, "checked when the equation was placed"
         self.store_element(e.output, name, target)
 
@@ -174,13 +179,8 @@ class _Generator:
         """The array parameter and index for an address in a value's memory; axes of extent 1 are left out."""
         shape = tuple(n for n in value.shape if n != 1) or (1,)
         index = delinearized(address, shape, self.builder.ranges)
-        if index is None and 0 not in shape:
-            size = 1
-            for n in shape:
-                size *= n
-            shape, index = (size,), (address,)
         if index is None:
-            index = (Affine(),) * len(shape)
+            shape, index = (math.prod(shape),), (address,)
         return self.builder.array(value, shape, mode), index
 
     # --- elements ------------------------------------------------------------------------------------------------
@@ -294,8 +294,20 @@ class _Generator:
                 for v in e.inputs if e.op in REDUCTIONS else (e.output,):
                     visit(v, number)
         for e in self.cluster.equations:
-            if e.op in FUNCTIONS and e.output.shape == self.cluster.shape and len(seen.get(e.output.id, ())) > 1:
+            often = len(seen.get(e.output.id, ())) > 1
+            if e.op in FUNCTIONS and e.output.shape == self.cluster.shape and often and self.in_place(e.output):
                 self.spills[e.output.id] = _Spill("", COMPUTE[e.output.type])
+
+    def in_place(self, value: Value) -> bool:
+        """Whether the row's equations see the value's element only at their own index."""
+        strides = contiguous_strides(value.shape)
+        for user in self.cluster.equations:
+            for seen in user.inputs:
+                if root_of(seen) is value and seen is not value:
+                    view = strided_of(seen)
+                    if seen.shape != value.shape or view is None or view.offset or view.strides != strides:
+                        return False
+        return True
 
     def spilled(self, e: FlatEquation, index: Index, spill: _Spill) -> str:
         """A costly element: computed and kept in the first phase, loaded in later ones."""
@@ -304,7 +316,9 @@ class _Generator:
         at = index[self.cluster.axis]
         if spill.filled:
             key = ("spill", spill.local, at)
-            return b.define(key, spill.type, at.names, lambda name: LoadStatement(name, spill.local, (at,)))
+            return b.define(
+                key, spill.type, (spill.local, *at.names), lambda name: LoadStatement(name, spill.local, (at,))
+            )
         if not spill.local:
             level = b.levels.pop()
             spill.local = b.local(spill.type, (self.cluster.shape[self.cluster.axis],))
@@ -315,3 +329,8 @@ class _Generator:
             b.levels[-1].memo[filled] = name
             b.levels[-1].statements.append(StoreStatement(spill.local, (at,), name))
         return name
+
+
+def _domain(e: FlatEquation) -> tuple[int, ...]:
+    """The shape over which an equation's elements are computed: a pack's are its operand's."""
+    return root_of(e.inputs[0]).shape if e.op == "pack" else e.output.shape

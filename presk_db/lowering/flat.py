@@ -1,12 +1,24 @@
 """The flat graph: every call and fold expanded, each value a site with a type, the tree of calls kept beside it."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from presk_db.kernels.launches import Call, FoldInfo, FunctionInfo
 from presk_db.language.graph import Equation, Function, Graph, Kind, Var
+from presk_db.language.primitives import LAYOUT
 from presk_db.lowering.realization import Realization
+
+UNSTORED = (*LAYOUT, "const", "iota")
+"""Equations whose value has no memory: other indices of an operand, or computed wherever it is used."""
+
+
+OVER_NOTHING = {"reduce_sum": 0.0, "matmul": 0.0, "reduce_max": -math.inf}
+"""The elements of equations that fold an empty axis."""
+
+Scope = tuple[tuple[int, int], ...]
+"""A path of fold iterations, each a fold's number and a layer."""
 
 
 @dataclass(eq=False)
@@ -32,13 +44,13 @@ class FlatEquation:
     output: Value
     attributes: Mapping[str, Any]
     call: int
-    scope: tuple[tuple[int, int], ...]
+    scope: Scope
     source: str
 
 
 @dataclass
 class Flat:
-    """The whole entry, flat: `results` are (name, value) pairs."""
+    """The whole entry, flat: `results` are (name, value) pairs; every equation's values have elements."""
 
     parameters: list[tuple[str, Value]] = field(default_factory=list)
     inputs: list[tuple[str, Value]] = field(default_factory=list)
@@ -47,6 +59,8 @@ class Flat:
     functions: list[FunctionInfo] = field(default_factory=list)
     calls: list[Call] = field(default_factory=list)
     folds: list[FoldInfo] = field(default_factory=list)
+    stored: set[int] = field(default_factory=set)
+    """Values that need memory of their own whoever uses them: results, parts of stacks, what layers are windows on."""
 
 
 class _Flattener:
@@ -54,6 +68,7 @@ class _Flattener:
         self.realization = realization
         self.flat = Flat()
         self.count = 0
+        self.taken: set[int] = set()
         self.function_numbers: dict[int, int] = {}
 
     def value(self, var: Var, site: str) -> Value:
@@ -74,9 +89,7 @@ class _Flattener:
         self.flat.calls.append(Call(number, parent, self.function_number(function), label, fold, iteration))
         return number
 
-    def body(
-        self, function: Function, arguments: list[Value], call: int, path: str, scope: tuple[tuple[int, int], ...]
-    ) -> list[Value]:
+    def body(self, function: Function, arguments: list[Value], call: int, path: str, scope: Scope) -> list[Value]:
         """Expands one call of `function`; returns its results."""
         values: dict[int, Value] = {v.id: a for v, a in zip(function.parameters, arguments, strict=True)}
         labels: dict[str, int] = {}
@@ -99,10 +112,15 @@ class _Flattener:
                 values[var.id] = value
         return [values[v.id] for v in function.results]
 
-    def primitive(
-        self, e: Equation, inputs: list[Value], call: int, site: str, scope: tuple[tuple[int, int], ...]
-    ) -> Value:
+    def primitive(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
         output = self.value(e.outputs[0], site)
+        if e.op in OVER_NOTHING and 0 in e.inputs[0].shape and 0 not in output.shape:
+            self.count += 1
+            nothing = Value(self.count, "real", (), None, f"{site}/const", output.type)
+            self.append("const", [], nothing, {"value": OVER_NOTHING[e.op]}, call, scope, e.source)
+            return self.append("broadcast", [nothing], output, {}, call, scope, e.source)
+        if e.op == "concat":
+            inputs = [v for v in inputs if 0 not in v.shape]
         return self.append(e.op, inputs, output, dict(e.attributes), call, scope, e.source)
 
     def append(
@@ -119,28 +137,51 @@ class _Flattener:
         self.flat.equations.append(output.equation)
         return output
 
-    def fold(
-        self, e: Equation, inputs: list[Value], call: int, label: str, path: str, scope: tuple[tuple[int, int], ...]
-    ) -> list[Value]:
+    def fold(self, e: Equation, inputs: list[Value], call: int, label: str, path: str, scope: Scope) -> list[Value]:
         function: Function = e["function"]
         length, carried, stacked = e["length"], e["carried"], e["stacked"]
         fold = len(self.flat.folds)
         self.flat.folds.append(FoldInfo(fold, call, self.function_number(function), label, length, e["descending"]))
         carry, stacks, shared = inputs[:carried], inputs[carried : carried + stacked], inputs[carried + stacked :]
+        stacks = [self.contiguous(s, call, scope, e.source) for s in stacks]
+        outputs = [self.value(var, f"{path}/{label}/stack.{i}") for i, var in enumerate(e.outputs[carried:])]
         collected: dict[int, list[Value]] = {}
         order = range(length - 1, -1, -1) if e["descending"] else range(length)
         for l in order:
             name = f"{label}.{l}"
             layers = [self.layer(s, l) for s in stacks]
             number = self.call(function, call, name, fold, l)
-            results = self.body(function, [*carry, *layers, *shared], number, f"{path}/{name}", (*scope, (fold, l)))
-            carry, collected[l] = results[:carried], results[carried:]
-        outputs = carry
-        for i, var in enumerate(e.outputs[carried:]):
-            stack = self.value(var, f"{path}/{label}/stack.{i}")
+            inside = (*scope, (fold, l))
+            results = self.body(function, [*carry, *layers, *shared], number, f"{path}/{name}", inside)
+            carry = results[:carried]
+            pairs = zip(results[carried:], outputs, strict=True)
+            collected[l] = [self.part(v, stack, number, inside, e.source) for v, stack in pairs]
+        for i, stack in enumerate(outputs):
             parts = [collected[l][i] for l in range(length)]
-            outputs.append(self.append("stack", parts, stack, {}, call, scope, e.source))
-        return outputs
+            self.append("stack", parts, stack, {}, call, scope, e.source)
+        return [*carry, *outputs]
+
+    def copy(self, value: Value, site: str, type_: str, call: int, scope: Scope, source: str) -> Value:
+        """The value's elements, row by row, in memory of their own."""
+        self.count += 1
+        copy = Value(self.count, value.kind, value.shape, value.limit, site, type_)
+        return self.append("pack", [value], copy, {}, call, scope, source)
+
+    def contiguous(self, stack: Value, call: int, scope: Scope, source: str) -> Value:
+        """A stacked value such that its layers are windows of memory: itself, or a copy."""
+        if stack.equation is not None and stack.equation.op in UNSTORED:
+            stack = self.copy(stack, f"{stack.site}/copy", stack.type, call, scope, source)
+        self.flat.stored.add(stack.id)
+        return stack
+
+    def part(self, value: Value, stack: Value, call: int, scope: Scope, source: str) -> Value:
+        """What an iteration collects: a value that this iteration computes for this stack alone, or else a copy."""
+        e = value.equation
+        own = e is not None and e.op not in (*UNSTORED, "stack") and e.scope[: len(scope)] == scope
+        if not own or value.id in self.taken or value.type != stack.type:
+            value = self.copy(value, f"{value.site}/copy", stack.type, call, scope, source)
+        self.taken.add(value.id)
+        return value
 
     def layer(self, stack: Value, l: int) -> Value:
         self.count += 1
@@ -160,19 +201,28 @@ def flat_graph(graph: Graph, realization: Realization) -> Flat:
     flat.inputs = [(n, v) for (n, _), v in zip(graph.inputs, arguments[count:], strict=True)]
     root = flattener.call(graph.entry, None, graph.entry.name)
     results = flattener.body(graph.entry, arguments, root, graph.entry.name, ())
-    taken: set[int] = set()
     for name, value in zip(graph.results, results, strict=True):
-        if (
-            value.equation is None
-            or value.equation.op in ("reshape", "transpose", "slice", "broadcast", "stack")
-            or value.id in taken
-        ):
-            flattener.count += 1
-            copy = Value(
-                flattener.count, value.kind, value.shape, value.limit, f"{graph.entry.name}/{name}", value.type
-            )
-            value = flattener.append("pack", [value], copy, {}, root, (), graph.entry.source)
-        taken.add(value.id)
+        if value.equation is None or value.equation.op in UNSTORED or value.id in flattener.taken:
+            value = flattener.copy(value, f"{graph.entry.name}/{name}", value.type, root, (), graph.entry.source)
+        flattener.taken.add(value.id)
         flat.results.append((name, value))
     realization.check_used()
+    flat.stored |= flattener.taken
+    flat.equations = _live(flat)
     return flat
+
+
+def _live(flat: Flat) -> list[FlatEquation]:
+    """The equations that a result depends on, without those that give no elements."""
+    needed = {v.id for _, v in flat.results}
+    live = []
+    for e in reversed(flat.equations):
+        if e.output.id not in needed or 0 in e.output.shape:
+            continue
+        live.append(e)
+        for value in e.inputs:
+            needed.add(value.id)
+            while value.window is not None:
+                value = value.window[0]
+                needed.add(value.id)
+    return live[::-1]

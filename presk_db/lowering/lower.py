@@ -30,6 +30,8 @@ def launch_order(graph: Graph, realization: Realization) -> LaunchOrder:
     launches = tuple(
         _launch(c, k, call, memory, flat) for c, k, call in zip(clustering.clusters, kernels, calls, strict=True)
     )
+    for _, value in flat.results:
+        memory.window(value)  # nothing writes a result without elements
     weights = _weight_parts(graph, flat, memory)
     order = LaunchOrder(
         tuple(flat.functions), tuple(flat.calls), tuple(flat.folds), tuple(memory.buffers), weights, launches

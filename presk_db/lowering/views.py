@@ -90,8 +90,6 @@ def strided_step(view: Strided, e: FlatEquation) -> Strided | None:
 
 def _reshaped(shape: tuple[int, ...], strides: tuple[int, ...], out: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of the same elements under another shape, or None: groups of axes must be evenly strided."""
-    if math.prod(shape) == 0:
-        return contiguous_strides(out)
     axes = [(n, s) for n, s in zip(shape, strides, strict=True) if n != 1]
     result: list[int] = []
     i = j = 0
@@ -114,6 +112,9 @@ def _reshaped(shape: tuple[int, ...], strides: tuple[int, ...], out: tuple[int, 
 
 def pulled(value: Value, index: Index, ranges: Ranges) -> Index | None:
     """The index in the root of the element of `value` at `index`; None where it is not affine."""
+    root = root_of(value)
+    if math.prod(root.shape) == 1:
+        return (Affine(),) * len(root.shape)
     for e in reversed(chain_of(value)):
         shape, out = e.inputs[0].shape, e.output.shape
         match e.op:

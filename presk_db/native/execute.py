@@ -23,19 +23,22 @@ from presk_db.native.operations import UFUNCS, operation
 from presk_db.native.vectorize import CHUNK, vectorized_loops, widths
 
 
-def run_kernel(kernel: Kernel, arrays: Sequence[Array], scalars: Mapping[str, float | int]) -> None:
+def run_kernel(
+    kernel: Kernel, arrays: Sequence[Array], scalars: Mapping[str, float | int], chunk: int = CHUNK
+) -> None:
     """Runs `kernel` on `arrays`, in the order of its array parameters; outputs are written in place.
 
     Args:
         kernel: a checked kernel.
         arrays: contiguous, of each parameter's number of elements and storage dtype: bf16 as uint16, bool as uint8.
         scalars: the value of each scalar and extent parameter, by the parameter's name.
+        chunk: about how many elements an intermediate array should have; it changes no bit.
 
     Raises:
         InputBad (E1205): an argument does not fit its parameter.
     """
     check_arguments(kernel, arrays, scalars)
-    program = _program(kernel.text)
+    program = _program(kernel.text, chunk)
     memory: dict[str, Memory] = {}
     for parameter, array in zip(kernel.arrays, arrays, strict=True):
         flat = array.reshape(-1)
@@ -65,10 +68,10 @@ class _Program:
 
 
 @lru_cache(maxsize=512)
-def _program(text: str) -> _Program:
+def _program(text: str, chunk: int) -> _Program:
     kernel = parse(text)
     builder = _Builder(kernel)
-    steps = builder.body(tree(kernel), CHUNK)
+    steps = builder.body(tree(kernel), chunk)
     constants = {
         s.dest: np.full((1,) * builder.axes, _number(s), COMPUTED[s.type])
         for s in kernel.statements
@@ -102,6 +105,13 @@ class _Builder:
         self.inputs = frozenset(a.name for a in self.kernel.arrays if a.mode == "in")
         self.loaded = frozenset(s.dest for s in self.kernel.statements if isinstance(s, Load))
         self.axes = max(1, self._levels(tree(self.kernel)))
+        last_store = {s.array: n for n, s in enumerate(self.kernel.statements) if isinstance(s, Store)}
+        self.kept: set[str] = set()
+        for n, s in enumerate(self.kernel.statements):
+            if isinstance(s, Index):
+                self.indices[s.dest] = self._resolved(s.expression)
+            elif isinstance(s, Load) and n < last_store.get(s.array, 0):
+                self.kept.add(s.dest)
 
     def _levels(self, body: tuple[Statement | Nest, ...]) -> int:
         nests = [node for node in body if isinstance(node, Nest)]
@@ -127,16 +137,7 @@ class _Builder:
         return tuple(steps)
 
     def _expression(self, affine: Affine) -> Expression:
-        terms: list[tuple[str, int]] = []
-        const = affine.const
-        for name, c in affine.terms:
-            if name in self.indices:
-                inner = self.indices[name] * c
-                terms.extend(inner.terms)
-                const += inner.const
-            else:
-                terms.append((name, c))
-        return Expression.of(Affine.of(terms, const), self.axis_of, self.loaded)
+        return Expression.of(self._resolved(affine), self.axis_of, self.loaded)
 
     def _access(self, array: str, index: tuple[Affine, ...]) -> Access:
         return Access(array, self._expression(flat_address(self.shapes[array], index)))
@@ -153,11 +154,10 @@ class _Builder:
                 counted = level == len(self.axis_of)
                 return [fold(acc, value, level, len(self.axis_of), self.sequential[-1] if counted else None)]
             case Load(dest, array, index):
-                return [_load(dest, self._access(array, index))]
+                return [_load(dest, self._access(array, index), dest in self.kept)]
             case Store(array, index, value):
                 return [_store(self._access(array, index), value, self.types.get(array) == "bf16")]
             case Index(dest, expression):
-                self.indices[dest] = self._resolved(expression)
                 return [_index(dest, self._expression(expression))]
             case Op(dest, op, type_, args):
                 return [_op(dest, op, type_, args)]
@@ -167,6 +167,7 @@ class _Builder:
                 raise AssertionError("loops are nests here")
 
     def _resolved(self, affine: Affine) -> Affine:
+        """The expression without values of `index` statements."""
         total = Affine((), affine.const)
         for name, c in affine.terms:
             total = total + self.indices.get(name, Affine.var(name)) * c
@@ -231,9 +232,12 @@ def _local(s: Local, level: int) -> Step:
     return step
 
 
-def _load(dest: str, access: Access) -> Step:
+def _load(dest: str, access: Access, kept: bool) -> Step:
+    """`kept`: the element may change while the value is in use, so it is copied."""
+
     def direct(frame: Frame) -> None:
-        frame.values[dest] = access.view(frame)
+        view = access.view(frame)
+        frame.values[dest] = view.copy() if kept else view
 
     def gathered(frame: Frame) -> None:
         frame.values[dest] = frame.memory[access.array].flat[access.elements(frame)]

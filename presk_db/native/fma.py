@@ -1,6 +1,6 @@
 """Fused multiply-add in NumPy: a * b + c rounded once, for every f32 and every f64."""
 
-from math import copysign, inf, isfinite
+from math import inf, isfinite
 from typing import Any
 
 import numpy as np
@@ -83,4 +83,4 @@ def exact_fma(a: float, b: float, c: float) -> float:
     try:
         return numerator / (ad * bd * cd)
     except OverflowError:
-        return copysign(inf, numerator)
+        return inf if numerator > 0 else -inf

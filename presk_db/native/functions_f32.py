@@ -23,7 +23,6 @@ SHIFTER = float.fromhex("0x1.8p+52")  # adding and subtracting it rounds to an i
 LOG2_E = float.fromhex("0x1.71547652b82fep+0")
 LN2_HIGH = float.fromhex("0x1.62e42fefap-1")  # 35 bits: a multiple by an integer below 2**18 is exact
 LN2_LOW = float.fromhex("0x1.cf79abc9e3b3ap-40")
-SQRT2 = float.fromhex("0x1.6a09e667f3bcdp+0")
 TWO_SQRTPI_HIGH = float.fromhex("0x1.20dd75p+0")  # 2 / sqrt(pi): 25 bits, and the rest
 TWO_SQRTPI_LOW = float.fromhex("0x1.0a6db446b8ea4p-30")
 TWO_PI = float.fromhex("0x1.45f306dc9c883p-1")  # 2 / pi
@@ -68,14 +67,20 @@ def _nudged_half(r: F64, x: F64) -> F64:
     return np.where(tiny, ((0.5 * x).view(np.int64) + step).view(np.float64), r)
 
 
+def _sum_lost(a: F64 | float, b: F64, total: F64) -> F64:
+    """What total = a + b has lost to rounding (Knuth)."""
+    big = total - b
+    return (a - big) + (b - (total - big))
+
+
 def _add_to_odd(a: F64 | float, b: F64) -> F64:
     """a + b rounded to odd (an inexact sum ends in a 1 bit): rounding that again, to f32, rounds the real sum."""
     total = a + b
-    big = total - b
-    lost = (a - big) + (b - (total - big))
+    lost = _sum_lost(a, b, total)
     bits = total.view(np.int64)
     change = (lost != 0) & ((bits & 1) == 0)
-    return (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
+    odd: F64 = (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
+    return odd
 
 
 def _exp_parts(x: F64) -> tuple[F64, F64]:
@@ -134,10 +139,9 @@ def _tanh(x: F64) -> F64:
 
 
 def _sigmoid(x: F64) -> F64:
-    z = x * x
-    far = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
-    near = _add_to_odd(0.5, x * (0.25 - z * (1.0 / 48.0 - z * (1.0 / 480.0))))  # beside ties at x / 4
-    return np.where(z < 2.0**-16, near, far)
+    r = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
+    # 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32
+    return r - np.where(np.abs(x) < 2.0**-15, _with_sign(np.full_like(x, 2.0**-52), x), 0.0)
 
 
 def _silu(x: F64) -> F64:
@@ -157,7 +161,8 @@ def _erf(x: F64) -> F64:
     a = _at_most(np.abs(x), 4.0)
     z = a * a
     near = a * TWO_SQRTPI_HIGH + a * (TWO_SQRTPI_LOW + z * horner(polynomials.ERF, z))
-    far = 1.0 - 2.0 * _phi_tail(a * SQRT2)
+    b = a + 2.0
+    far = 1.0 - _exp_near(-z) * horner(polynomials.ERFC, (a - 2.0) / b) / b
     return _with_sign(np.where(a < 0.875, near, far), x)
 
 
@@ -199,7 +204,7 @@ def _log1p(x: F64) -> F64:
 
 
 def _sin_quarters(x: F64, quarters: int) -> F64:
-    """sin(x + quarters·pi / 2): Cody and Waite's reduction below 2**27, Payne and Hanek's above."""
+    """sin(x + quarters·pi / 2): Cody and Waite's reduction below 2**27, Payne and Hanek's from there on."""
     shifted = x * TWO_PI + SHIFTER
     k = shifted - SHIFTER
     r = (x - k * HALF_PI[0]) - k * HALF_PI[1]  # exact below 2**27
@@ -207,7 +212,7 @@ def _sin_quarters(x: F64, quarters: int) -> F64:
     high = r - c
     low = ((r - high) - c) - k * HALF_PI[3]
     q = _bits(shifted) + np.uint64(quarters)
-    far = np.flatnonzero(np.abs(x) >= 2.0**27)
+    far = np.flatnonzero(~(np.abs(x) < 2.0**27))
     if far.size:
         far_q, high[far], low[far] = reduced_quarters(x[far])
         q[far] = far_q + np.uint64(quarters)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from presk_db.native import wide_functions
 from presk_db.native.chunks import chunked
-from presk_db.native.double_double import DD, F64, Constant, over, plus, times, two_product, two_square, two_sum
+from presk_db.native.double_double import DD, F64, Constant, over, plus, times, two_square, two_sum
 from presk_db.native.double_double_functions import (
     LN2,
     SQRT_HALF,
@@ -28,7 +28,6 @@ from presk_db.native.double_double_functions import (
     scaled_by,
     sine_dd,
 )
-
 
 _LOG_2_54 = Constant(-54.0 * LN2[0], -54.0 * LN2[1])  # the first product is exact
 

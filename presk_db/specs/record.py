@@ -172,6 +172,6 @@ def _as_stored(values: Array, buffer: Buffer) -> Array:
 
 def _observed(role: TensorRole, buffer: Buffer, array: Array, keep: bool) -> ObservedTensor:
     data = np.ascontiguousarray(canonical(array, buffer.type))
-    little = data if data.dtype.byteorder != ">" else data.astype(data.dtype.newbyteorder("<"))
-    digest = hashlib.sha256(memoryview(little).cast("B") if little.size else b"").hexdigest()
+    little = data.astype(data.dtype.newbyteorder("<"), copy=False).reshape(-1)
+    digest = hashlib.sha256(little.view(np.uint8).data).hexdigest()
     return ObservedTensor(role, buffer.id, buffer.name, buffer.type, buffer.shape, digest, data if keep else None)

@@ -4,7 +4,7 @@ import re
 
 from sqlalchemy import Connection, Engine, text
 
-from presk_db.errors import PreskError
+from presk_db.errors import DatabaseDamaged, PreskError
 from presk_db.store.engine import open_database, reading
 from presk_db.store.read import read_kernel
 from presk_db.store.tensors import damaged_tensors
@@ -20,17 +20,23 @@ def check_database(target: str) -> list[str]:
         DatabaseUnreadable: E5001.
         SchemaVersionOther: E5002.
     """
-    engine = open_database(target)
-    with reading(engine) as connection:
-        problems = [str(row[0]) for row in connection.execute(text("pragma integrity_check")) if row[0] != "ok"]
-        if problems:
-            return [f"the file is damaged: {problem}" for problem in problems]
-        for table, row, other, _ in connection.execute(text("pragma foreign_key_check")):
-            problems.append(f"{table}: row {row} refers to no row of {other}")
-        problems += different_schema(connection)
-        if not problems:
-            problems += _damaged_kernels(connection)
-            problems += damaged_tensors(connection)
+    try:
+        with reading(open_database(target)) as connection:
+            return _problems(connection)
+    except DatabaseDamaged as e:
+        return [e.message]
+
+
+def _problems(connection: Connection) -> list[str]:
+    problems = [str(row[0]) for row in connection.execute(text("pragma integrity_check")) if row[0] != "ok"]
+    if problems:
+        return [f"the file is damaged: {problem}" for problem in problems]
+    for table, row, other, _ in connection.execute(text("pragma foreign_key_check")):
+        problems.append(f"{table}: row {row} refers to no row of {other}")
+    problems += different_schema(connection)
+    if not problems:
+        problems += _damaged_kernels(connection)
+        problems += damaged_tensors(connection)
     return problems
 
 

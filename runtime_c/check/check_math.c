@@ -4,8 +4,9 @@
  * round to the same f32. The few undecided inputs are written out; MPFR decides them. This file alone uses libm. */
 #define _DEFAULT_SOURCE
 #include <math.h>
+#include <time.h>
 
-#include "../presk_math.h"
+#include "../presk_math_wide.h"
 
 typedef void map_f32(const float *x, float *y, long n);
 typedef void map_f64(const double *x, double *y, long n);
@@ -18,6 +19,10 @@ typedef void map_f64(const double *x, double *y, long n);
     static void map_##name##_f64(const double *x, double *y, long n)                   \
     {                                                                                  \
         for (long i = 0; i < n; i++) y[i] = presk_##name##_f64(x[i]);                  \
+    }                                                                                  \
+    static void map_##name##_slow(const double *x, double *y, long n)                  \
+    {                                                                                  \
+        for (long i = 0; i < n; i++) y[i] = presk_##name##_slow(x[i]);                 \
     }
 
 MAP(exp) MAP(expm1) MAP(log) MAP(log1p) MAP(tanh) MAP(sin) MAP(cos) MAP(erf) MAP(sigmoid) MAP(silu) MAP(gelu)
@@ -26,6 +31,24 @@ static double sigmoid(double x) { return 1.0 / (1.0 + exp(-x)); }
 static double silu(double x) { return x < -800.0 ? -0.0 : x / (1.0 + exp(-x)); }
 static double gelu(double x) { return x < -800.0 ? -0.0 : x * (0.5 * erfc(-x * 0x1.6a09e667f3bcdp-1)); }
 
+static float sigmoidf(float x) { return 1.0f / (1.0f + expf(-x)); }
+static float siluf(float x) { return x / (1.0f + expf(-x)); }
+static float geluf(float x) { return x * (0.5f * (1.0f + erff(x * 0x1.6a09e6p-1f))); }
+
+/* The C library's functions, for their time; -ffast-math is not used, so these are its scalar ones. */
+#define LIBRARY(name)                                                                  \
+    static void library_##name##_f32(const float *x, float *y, long n)                 \
+    {                                                                                  \
+        for (long i = 0; i < n; i++) y[i] = name##f(x[i]);                             \
+    }                                                                                  \
+    static void library_##name##_f64(const double *x, double *y, long n)               \
+    {                                                                                  \
+        for (long i = 0; i < n; i++) y[i] = name(x[i]);                                \
+    }
+
+LIBRARY(exp) LIBRARY(expm1) LIBRARY(log) LIBRARY(log1p) LIBRARY(tanh) LIBRARY(sin) LIBRARY(cos) LIBRARY(erf)
+LIBRARY(sigmoid) LIBRARY(silu) LIBRARY(gelu)
+
 struct function {
     const char *name;
     double (*library)(double);
@@ -33,9 +56,14 @@ struct function {
     int half;     /* for tiny x the value lies just above x / 2 */
     map_f32 *f32;
     map_f64 *f64;
+    map_f64 *slow;
+    map_f32 *library_f32;
+    map_f64 *library_f64;
 };
 
-#define ENTRY(name, library, width, half) {#name, library, width, half, map_##name##_f32, map_##name##_f64}
+#define ENTRY(name, library, width, half)                                                                           \
+    {#name, library, width, half, map_##name##_f32, map_##name##_f64, map_##name##_slow, library_##name##_f32,       \
+     library_##name##_f64}
 static const struct function FUNCTIONS[] = {
     ENTRY(exp, exp, 0x1p-46, 0),      ENTRY(expm1, expm1, 0x1p-46, 0), ENTRY(log, log, 0x1p-46, 0),
     ENTRY(log1p, log1p, 0x1p-46, 0),  ENTRY(tanh, tanh, 0x1p-46, 0),   ENTRY(sin, sin, 0x1p-46, 0),
@@ -66,6 +94,33 @@ int presk_map_f64(const char *name, const double *x, double *y, long n)
     if (f == NULL) return -1;
     f->f64(x, y, n);
     return 0;
+}
+
+int presk_map_slow_f64(const char *name, const double *x, double *y, long n)
+{
+    const struct function *f = function_named(name);
+    if (f == NULL) return -1;
+    f->slow(x, y, n);
+    return 0;
+}
+
+/* The least time in seconds of one pass over x: kind 0 presk's f32, 1 the library's f32, 2 and 3 the same in f64. */
+double presk_seconds(const char *name, int kind, const void *x, void *y, long n, int repeats)
+{
+    const struct function *f = function_named(name);
+    double least = 1e9;
+    for (int i = 0; i < repeats && f != NULL; i++) {
+        struct timespec start, end;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        if (kind == 0) f->f32(x, y, n);
+        if (kind == 1) f->library_f32(x, y, n);
+        if (kind == 2) f->f64(x, y, n);
+        if (kind == 3) f->library_f64(x, y, n);
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        double t = (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+        least = t < least ? t : least;
+    }
+    return least;
 }
 
 static uint32_t bits_f32(float x)

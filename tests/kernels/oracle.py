@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from presk_db.kernels.affine import Affine
-from presk_db.kernels.ir import Acc, Const, Fold, Index, Kernel, Load, Local, Op, Scalar, Statement, Store
+from presk_db.kernels.ir import FUNCTIONS, Acc, Const, Fold, Index, Kernel, Load, Local, Op, Scalar, Statement, Store
 from presk_db.kernels.tree import Nest, tree
+from presk_db.native.functions import function
 
 Number = Any
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -53,7 +54,7 @@ def exact_fma(a: Number, b: Number, c: Number) -> Number:
     try:
         return np.float64(exact.numerator / exact.denominator)
     except OverflowError:
-        return np.float64(math.copysign(math.inf, exact))
+        return np.float64(math.inf if exact > 0 else -math.inf)
 
 
 def bf16_bits(x: np.float32) -> int:
@@ -226,4 +227,5 @@ class _Run:
                 return a[1] if a[0] else a[2]
             case "cvt":
                 return _convert(a[0], type_)
-        raise AssertionError(op)
+        assert op in FUNCTIONS
+        return function(op, type_)(np.array([a[0]]))[0]  # tested on its own
