@@ -16,7 +16,7 @@ from presk_db.errors import ExactUnavailable
 try:
     import flint
 except ImportError:  # the optional group `exact` is not installed
-    flint = None
+    flint = None  # type: ignore[assignment]  # tested by need_flint
 
 Values = np.ndarray[Any, np.dtype[Any]]
 Ball = Any
@@ -25,8 +25,11 @@ Ball = Any
 NAN, INF = float("nan"), float("inf")
 
 
-class Undecided(Exception):  # noqa: N818  # no error: the precision is raised and the computation begun again
-    """A ball is too wide to say on which side of a boundary its number lies."""
+class Undecided(Exception):
+    """A ball is too wide to say on which side of a boundary its number lies.
+
+    No error: the precision is raised and the computation begun again.
+    """
 
 
 def need_flint() -> None:

@@ -76,11 +76,11 @@ class _Terms:
         a = frame.values[e.inputs[0].id]
         if e.op == "reduce_sum":
             axis = e["axis"]
-            terms = balls.balls(a[(*index[:axis], slice(None), *index[axis:])])
+            terms = balls.balls(np.moveaxis(a, axis, -1)[index])
         else:
             b = frame.values[e.inputs[1].id]
-            *batch, i, j = index
-            terms = balls.balls(a[(*batch, i)]) * balls.balls(b[(*batch, slice(None), j)])
+            row, column = index[:-1], (*index[:-2], index[-1])
+            terms = balls.balls(a[row]) * balls.balls(np.moveaxis(b, -1, -2)[column])
         return sum((abs(t) for t in terms), balls.ball(0))
 
 

@@ -53,14 +53,16 @@ def exact_values(
     return ExactValues(dict(zip(graph.results, results, strict=True)), frame)
 
 
-def equation_count(f: Function) -> int:
-    """The primitives that a use of the function evaluates."""
+def equation_count(f: Function, op: str | None = None) -> int:
+    """The primitives that a use of the function evaluates; with `op`, those of that name."""
     counts: dict[int, int] = {}
 
     def count(f: Function) -> int:
         if id(f) not in counts:
             counts[id(f)] = sum(
-                count(e["function"]) * (e["length"] if e.op == "fold" else 1) if e.op in ("call", "fold") else 1
+                count(e["function"]) * (e["length"] if e.op == "fold" else 1)
+                if e.op in ("call", "fold")
+                else int(op in (None, e.op))
                 for e in f.equations
             )
         return counts[id(f)]
@@ -144,7 +146,9 @@ class _Evaluation:
             value = primitive(e, inputs)
         except Undecided:
             place = f"{'/'.join(self.path)}/{e.op} ({e.source})"
-            raise ExactUndecided("two values are too close to tell which is larger, or one is too close to 0", place) from None
+            raise ExactUndecided(
+                "two values are too close to tell which is larger, or one is too close to 0", place
+            ) from None
         self.done += 1
         self.progress(self.done, self.total)
         return [value]
@@ -214,7 +218,8 @@ def _rules() -> dict[str, Callable[..., Values]]:
 
 def _slice(e: Equation, x: Values) -> Values:
     start, axis = e["start"], e["axis"]
-    return x[(slice(None),) * axis + (slice(start, start + e.outputs[0].shape[axis]),)]
+    part: Values = x[(slice(None),) * axis + (slice(start, start + e.outputs[0].shape[axis]),)]
+    return part
 
 
 def _const(e: Equation) -> Values:

@@ -168,7 +168,9 @@ def _layered(sources: tuple[SourceTensor, ...]) -> SourceTensor | None:
     first = sources[0]
     for zero in re.finditer("0", first.name):
         pattern = f"{first.name[: zero.start()]}{{}}{first.name[zero.end() :]}"
-        if pattern.count("{}") == 1 and sources == layers_of(SourceTensor(pattern, first.shape, first.transposed), len(sources)):
+        if pattern.count("{}") == 1 and sources == layers_of(
+            SourceTensor(pattern, first.shape, first.transposed), len(sources)
+        ):
             return SourceTensor(pattern, first.shape, first.transposed)
     return None
 

@@ -1,12 +1,12 @@
 """graph_from_text: a graph from its text, the inverse of `Graph.text`.
 
-    parameter NAME: real[SHAPE] in [LOW,HIGH) from "TENSOR"[SHAPE] transposed, ...      or   from "T.{}"[SHAPE] for 0..N
-    input NAME: TYPE
-    result NAME
+parameter NAME: real[SHAPE] in [LOW,HIGH) from "TENSOR"[SHAPE] transposed, ...      or   from "T.{}"[SHAPE] for 0..N
+input NAME: TYPE
+result NAME
 
-    function NAME(v0: TYPE, ...)  # SOURCE
-      v1: TYPE, ... = OP v0 ... ATTRIBUTE=VALUE ...  # SOURCE
-      return v1, ...
+function NAME(v0: TYPE, ...)  # SOURCE
+  v1: TYPE, ... = OP v0 ... ATTRIBUTE=VALUE ...  # SOURCE
+  return v1, ...
 """
 
 import ast
@@ -38,7 +38,9 @@ def graph_from_text(text: str) -> Graph:
         try:
             reader.line(line)
         except (ValueError, KeyError, SyntaxError, RecursionError) as e:
-            raise GraphTextBad(str(e) if isinstance(e, _BadLineError) else "the line does not parse", _place(number)) from None
+            raise GraphTextBad(
+                str(e) if isinstance(e, _BadLineError) else "the line does not parse", _place(number)
+            ) from None
     try:
         graph = reader.graph()
     except _BadLineError as e:
@@ -187,7 +189,7 @@ class _Reader:
         """The whole: the last function is the entry. Raises _BadLineError where it does not fit what stands above."""
         if self.entry is None or self.open is not None:
             raise _BadLineError("the text ends before the entry does")
-        taken = [("real", p.shape, None) for _, p in self.parameters]
+        taken: list[tuple[str, tuple[int, ...], int | None]] = [("real", p.shape, None) for _, p in self.parameters]
         taken += [(i.kind, i.shape, i.limit) for _, i in self.inputs]
         types = [(v.kind, v.shape, v.limit) for v in self.entry.parameters]
         _need(taken == types, "the entry does not take the parameters and inputs that stand above")
