@@ -5,6 +5,8 @@ enclosure of one real number; of int64 or bool. Infinities follow limits, withou
 (0/0, the root of a negative number, a quotient by zero) is NaN. Where a ball is too wide to tell, Undecided is raised.
 """
 
+import importlib
+import importlib.util
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -13,10 +15,8 @@ import numpy as np
 
 from presk_db.errors import ExactUnavailable
 
-try:
-    import flint
-except ImportError:  # the optional group `exact` is not installed
-    flint = None  # type: ignore[assignment]  # tested by need_flint
+flint: Any = importlib.import_module("flint") if importlib.util.find_spec("flint") else None
+"""None where the optional group `exact` is not installed."""
 
 Values = np.ndarray[Any, np.dtype[Any]]
 Ball = Any
