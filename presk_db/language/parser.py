@@ -13,6 +13,7 @@ import ast
 import json
 import re
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any, cast
 
 from presk_db.errors import GraphTextBad
@@ -46,8 +47,7 @@ def graph_from_text(text: str) -> Graph:
     except _BadLineError as e:
         raise GraphTextBad(str(e), _place(number)) from None
     lines, canonical = text.split("\n"), graph.text().split("\n")
-    canonical += [""] * (len(lines) - len(canonical))
-    for number, (line, again) in enumerate(zip(lines, canonical, strict=False), 1):
+    for number, (line, again) in enumerate(zip_longest(lines, canonical), 1):
         if line != again:
             raise GraphTextBad("the line is not as presk writes it", _place(number))
     return graph
@@ -92,6 +92,7 @@ class _Reader:
     def line(self, line: str) -> None:
         """Takes the next line."""
         if self.open is not None:
+            _need(line, f"function {self.open.text_name} ends without its results")
             if line.startswith("  return "):
                 self._return(line.removeprefix("  return "), self.open)
             else:

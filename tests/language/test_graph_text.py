@@ -130,7 +130,7 @@ def test_a_wrong_line_is_named(old: str, new: str, message: str) -> None:
     [
         ("input x: real[4,3]", "input x: real[4,4]", "the entry does not take the parameters and inputs"),
         ("result best\n", "", "the entry does not give the results"),
-        ("  return v18, v6, v25\n", "", "the text ends before the entry does"),
+        ("  return v18, v6, v25\n", "", "function entry ends without its results"),
     ],
 )
 def test_a_text_whose_parts_do_not_fit_is_refused(old: str, new: str, message: str) -> None:
@@ -146,7 +146,7 @@ def test_any_other_text_is_refused(data: st.DataObject) -> None:
     text = every_kind().text()
     at = data.draw(st.integers(0, len(text) - 1))
     length = data.draw(st.integers(0, 4))
-    other = text[:at] + data.draw(st.text("v0123 =.,[]()<#-\n\"abe{}", max_size=3)) + text[at + length :]
+    other = text[:at] + data.draw(st.text('v0123 =.,[]()<#-\n"abe{}', max_size=3)) + text[at + length :]
     try:
         assert graph_from_text(other).text() == other
     except GraphTextBad as e:
