@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from sqlalchemy import Engine
-
 from presk_db.checkpoints.convert import write_exactly
 from presk_db.conformance.program import Build, built, compare_outputs, ran
 from presk_db.conformance.sources import recorded_source
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
 from presk_db.store.emission import emission_reader
+from presk_db.store.engine import Engine
 from presk_db.store.recordings import StoredRecording
 
 Progress = Callable[[str], None]

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 
 import numpy as np
-from sqlalchemy import Engine
 
 from presk_db.conformance.balls import Values, need_flint, working_precision
 from presk_db.conformance.exact_condition import condition
@@ -24,6 +23,7 @@ from presk_db.language.graph import Graph, Parameter
 from presk_db.language.parser import graph_from_text
 from presk_db.recording.events import ObservedTensor
 from presk_db.specs.weights import resolved_parts, seeded_reader
+from presk_db.store.engine import Engine
 from presk_db.store.exact import ExactOutput, write_exact
 from presk_db.store.recordings import StoredRecording, read_graph
 from presk_db.store.tensors import read_tensors

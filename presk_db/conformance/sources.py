@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from sqlalchemy import Engine
-
 from presk_db.checkpoints.open import open_weights
 from presk_db.checkpoints.source import TensorSource
 from presk_db.errors import WeightsNotFound
+from presk_db.store.engine import Engine
 from presk_db.store.recordings import StoredRecording, weights_path
 
 

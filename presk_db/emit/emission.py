@@ -88,14 +88,20 @@ def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:
     return not options[file.when[1:]] if file.when.startswith("!") else options[file.when]
 
 
-def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any]:
+def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any] | dict[Any, Any]:
     rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
     if query.printer is not None:
         for row in rows:
             vars(row).update(PRINTERS[query.printer](row))
-    if query.group is None:
+    return _grouped(rows, query.group)
+
+
+def _grouped(rows: list[Any], columns: tuple[str, ...]) -> list[Any] | dict[Any, Any]:
+    """The rows, or a mapping by the first column to the rows that share it, grouped by the other columns."""
+    if not columns:
         return rows
-    return [list(group) for _, group in groupby(rows, key=lambda row: getattr(row, str(query.group)))]
+    groups = groupby(rows, key=lambda row: getattr(row, columns[0]))
+    return {key: _grouped(list(group), columns[1:]) for key, group in groups}
 
 
 @contextmanager

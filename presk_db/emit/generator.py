@@ -7,7 +7,7 @@ straight_line = false
 [[query]]                                rows for the templates, under this name
 name = "buffers"
 file = "buffers.sql"
-group = "operation"                      optional: rows become a list of lists with equal values of this column
+group = "operation"                      optional: a mapping from this column to its rows, in order
 print = "c_function"                     optional: a printer adds columns made from `name` and `kernel_text`
 [[file]]
 path = "model.h"
@@ -37,7 +37,7 @@ class Query:
 
     name: str
     sql: str
-    group: str | None
+    group: tuple[str, ...]
     printer: str | None
 
 
@@ -104,7 +104,7 @@ def generator(name: str) -> Generator:
 
 
 def _query(folder: Path, q: dict[str, Any]) -> Query:
-    return Query(q["name"], _text(folder, q["file"]), q.get("group"), q.get("print"))
+    return Query(q["name"], _text(folder, q["file"]), tuple(q.get("group", ())), q.get("print"))
 
 
 def _text(folder: Path, file: str) -> str:

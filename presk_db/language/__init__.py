@@ -11,7 +11,7 @@ from presk_db.language.nn import (
     linear,
     rms_norm,
     rotary,
-    rotary_angles,
+    rotary_frequencies,
     softmax,
 )
 from presk_db.language.parameters import int_input, parameter, real_input
@@ -86,7 +86,7 @@ __all__ = [
     "reshape",
     "rms_norm",
     "rotary",
-    "rotary_angles",
+    "rotary_frequencies",
     "select",
     "sigmoid",
     "silu",
