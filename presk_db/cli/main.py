@@ -12,6 +12,7 @@ from presk_db.cli.progress import Progress
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
 from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
+from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
@@ -104,11 +105,20 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
 @click.option("--weights", help="The checkpoint, where it is no longer where it was recorded.")
 @click.option("--cc", "compilers", multiple=True, help="A compiler; may be repeated [default: cc].")
 @click.option("--cflags", "flags", multiple=True, help="Its flags; may be repeated [default: -O3 -march=native].")
+@click.option("--exact", is_flag=True, help="Measures the native run's error against the exact reals instead.")
 @DB
-def check(recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], db: str) -> None:
+def check(
+    recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], exact: bool, db: str
+) -> None:
     """Emits RECORDING to a temporary folder, builds it, runs it, and compares every byte with the native run's."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
+    if exact:
+        shown = Progress()
+        report = exact_report(engine, stored, weights, shown)
+        shown.done()
+        click.echo(report.text(), nl=False)
+        return
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
     progress = Progress()
     results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
