@@ -10,7 +10,7 @@ import click
 
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.progress import Progress
-from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
+from presk_db.cli.show import calls_text, kernels_text, launches_text, recordings_text, summary_text
 from presk_db.conformance.check import checked
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
@@ -27,14 +27,17 @@ from presk_db.store.recordings import find_recording, list_recordings, read_grap
 DB = click.option("--db", default="presk.db", show_default=True, help="The database: a path or an SQLAlchemy URL.")
 
 
-class _Dim(click.ParamType[tuple[str, int]]):
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        name, equals, number = str(value).partition("=")
+def _dims(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    """`T=256` and the like as a mapping; each name once."""
+    dims: dict[str, int] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
         if not name or not equals or not number.isascii() or not number.isdigit() or len(number) > 18:
-            self.fail(f"{value!r} is not NAME=N, such as T=256", param, ctx)
-        return name, int(number)
+            raise click.BadParameter(f"{text[:80]!r} is not NAME=N, such as T=256")
+        if name in dims:
+            raise click.BadParameter(f"{name} is given twice")
+        dims[name] = int(number)
+    return dims
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -47,7 +50,14 @@ def cli() -> None:
 @click.argument("spec")
 @click.option("--model", help="A config.json, a model folder, a .gguf, or file.py:entry; wins over the spec's.")
 @click.option("--entry", help="The entry to record [default: forward].")
-@click.option("--dim", "dims", multiple=True, type=_Dim(), help="A dimension, such as T=256; may be repeated.")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=N",
+    callback=_dims,
+    help="A dimension, such as T=256; may be repeated.",
+)
 @click.option("--type", "type_", help="One type for every site: f64, f32 or bf16 [default: f32].")
 @click.option("--realization", help="A TOML file that gives sites types.")
 @click.option("--weights", help="A checkpoint, or seed:N.")
@@ -62,15 +72,13 @@ def cli() -> None:
     help="numpy defines the bits; compiled gives the same ones faster.",
 )
 @DB
-def record(
-    spec: str, db: str, type_: str | None, dims: tuple[tuple[str, int], ...], executor: Any, **flags: Any
-) -> None:
+def record(spec: str, db: str, type_: str | None, dims: dict[str, int], executor: Any, **flags: Any) -> None:
     """Runs SPEC's entry natively and records it.
 
     SPEC is a spec in TOML, a Hugging Face model folder or config.json, a GGUF file, or file.py:entry.
     """
     given = {k: v for k, v in {**flags, "type": type_}.items() if v is not None}
-    chosen = spec_from(spec, {**given, "dims": dict(dims)})
+    chosen = spec_from(spec, {**given, "dims": dims})
     check_writable(db)
     with Progress() as progress:
         recording = recorded(chosen, progress, executor)
@@ -139,6 +147,7 @@ def _shown(name: str, text: Any, help_: str) -> None:
 
 
 _shown("graph", read_graph, "The entry over the real numbers: functions, equations, source lines.")
+_shown("calls", calls_text, "The tree of calls: functions, and layers of folds.")
 _shown("kernels", kernels_text, "Each distinct loop nest, with how often it is launched.")
 _shown("launches", launches_text, "Every launch in order, with its buffers.")
 

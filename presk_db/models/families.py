@@ -124,7 +124,7 @@ def _check_shape(what: str, name: str, shape: tuple[int, ...], place: str) -> No
 def _place(path: Path, e: BaseException) -> str:
     line, tb = 0, e.__traceback__
     while tb is not None:
-        if tb.tb_frame.f_code.co_filename == str(path):
+        if tb.tb_frame.f_code.co_filename in (str(path), str(path.absolute())):
             line = tb.tb_lineno
         tb = tb.tb_next
     return f"{path.name}:{getattr(e, 'lineno', None) or line}"
