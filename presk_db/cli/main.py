@@ -99,7 +99,7 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
     engine = open_database(db)
     stored = find_recording(engine, recording)
     with Progress() as progress, emission_reader(engine, stored.id) as reader:
-        emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": True}, progress)
+        emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": straight_line}, progress)
     click.echo(
         f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}"
     )
@@ -117,7 +117,7 @@ def check(recording: str, weights: str | None, compilers: tuple[str, ...], flags
     stored = find_recording(engine, recording)
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
     with Progress() as progress:
-        results = checked(engine, stored, builds, weights, straight_line=(True,), progress=progress)
+        results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
     for r in results:
         kind = "straight-line" if r.straight_line else "structured"
         times = f"build {r.build_seconds:.1f} s, run {r.run_seconds:.2f} s"

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from sqlalchemy import Engine
-
 from presk_db.checkpoints.convert import write_exactly
 from presk_db.checkpoints.open import open_weights
 from presk_db.conformance.program import Build, built, compare_outputs, ran
@@ -15,6 +13,7 @@ from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
 from presk_db.errors import WeightsNotFound
 from presk_db.store.emission import emission_reader
+from presk_db.store.engine import Engine
 from presk_db.store.recordings import StoredRecording, weights_path
 
 Progress = Callable[[str], None]

@@ -91,7 +91,7 @@ def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:
     return not options[file.when[1:]] if file.when.startswith("!") else options[file.when]
 
 
-def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any] | dict[Any, list[Any]]:
+def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any] | dict[Any, Any]:
     try:
         rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
     except GeneratorBad as e:
@@ -99,11 +99,18 @@ def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> lis
     if query.printer is not None:
         for row in rows:
             vars(row).update(_printed(query, row))
-    if query.group is None:
+    for column in query.group:
+        if rows and not hasattr(rows[0], column):
+            raise GeneratorBad(f"it has no column {column} to group by", f"query {query.name}")
+    return _grouped(rows, query.group)
+
+
+def _grouped(rows: list[Any], columns: tuple[str, ...]) -> list[Any] | dict[Any, Any]:
+    """The rows, or a mapping by the first column to the rows that share it, grouped by the other columns."""
+    if not columns:
         return rows
-    if rows and not hasattr(rows[0], query.group):
-        raise GeneratorBad(f"it has no column {query.group} to group by", f"query {query.name}")
-    return {key: list(group) for key, group in groupby(rows, key=lambda row: getattr(row, str(query.group)))}
+    groups = groupby(rows, key=lambda row: getattr(row, columns[0]))
+    return {key: _grouped(list(group), columns[1:]) for key, group in groups}
 
 
 def _printed(query: Query, row: Any) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Query:
 
     name: str
     sql: str
-    group: str | None
+    group: tuple[str, ...]
     printer: str | None
 
 
@@ -125,7 +125,10 @@ def _tables(document: dict[str, Any], key: str, keys: tuple[str, ...]) -> list[d
         for k, value in table.items():
             if k not in keys:
                 raise ValueError(f"[[{key}]] has the unknown key {k}")
-            if not isinstance(value, str) or not value:
+            words = value if k == "group" and isinstance(value, list) else [value]
+            if k == "group" and not isinstance(value, list):
+                raise ValueError(f"[[{key}]] group must be a list of columns")
+            if not all(isinstance(word, str) and word for word in words):
                 raise ValueError(f"[[{key}]] {k} must be a text")
     return tables
 
@@ -159,7 +162,7 @@ def _check(g: Generator) -> None:
 
 
 def _query(folder: Path, q: dict[str, Any]) -> Query:
-    return Query(q["name"], _text(folder, q["file"]), q.get("group"), q.get("print"))
+    return Query(q["name"], _text(folder, q["file"]), tuple(q.get("group", ())), q.get("print"))
 
 
 def _text(folder: Path, file: str) -> str:

@@ -1,6 +1,7 @@
 """The model families by `model_type`, and models from a user's Python file."""
 
 import importlib.util
+import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -44,41 +45,17 @@ def model_from_python(path: Path, entry: str) -> Model:
     except (Exception, SystemExit) as e:
         raise EntryBad(f"importing it failed with {type(e).__name__}: {e}", _place(path, e)) from e
     for needed in (entry, "parameters", "inputs"):
-        if not callable(getattr(module, needed, None)):
+        if not inspect.isfunction(getattr(module, needed, None)):
             raise EntryBad(f"it has no function {needed}", path.name)
-    defaults = getattr(module, "DIMS", {})
-    if not isinstance(defaults, dict) or not all(isinstance(n, str) and type(d) is int for n, d in defaults.items()):
-        raise EntryBad("DIMS must map names to whole numbers", path.name)
-
-    def parameters(dims: Mapping[str, int]) -> Any:
-        found = _called(path, module.parameters, dims)
-        check_user_parameters(found, path.name)
-        return found
-
-    def inputs(dims: Mapping[str, int]) -> dict[str, Input]:
-        found = _called(path, module.inputs, dims)
-        check_user_inputs(found, path.name)
-        return dict(found)
-
     return Model(
         path.stem,
-        parameters,
-        {entry: Entry(inputs, getattr(module, entry))},
-        {n: (d, 2**31) for n, d in defaults.items()},
+        _guarded(path, module.parameters, check_parameters),
+        {entry: Entry(_guarded(path, module.inputs, check_inputs), getattr(module, entry))},
+        {n: (d, 2**31) for n, d in _dims(getattr(module, "DIMS", {}), path.name).items()},
     )
 
 
-def _called(path: Path, function: Callable[[Mapping[str, int]], Any], dims: Mapping[str, int]) -> Any:
-    try:
-        return function(dims)
-    except (PreskError, KeyboardInterrupt):
-        raise
-    except (Exception, SystemExit) as e:
-        said = f"{function.__name__}() failed with {type(e).__name__}: {e}"
-        raise EntryBad(said, _place(path, e)) from e
-
-
-def check_user_parameters(parameters: Any, place: str) -> None:
+def check_parameters(parameters: Any, place: str) -> None:
     """EntryBad (E1203) unless parameters are a tree of Parameter in which a tensor is always the same one."""
     seen: dict[str, tuple[object, ...]] = {}
     for name, p in flatten(parameters):
@@ -95,12 +72,14 @@ def check_user_parameters(parameters: Any, place: str) -> None:
                 raise EntryBad(f"the tensor {source.name} has two shapes or ranges", place)
 
 
-def check_user_inputs(inputs: Any, place: str) -> None:
-    """EntryBad (E1203) unless inputs are a mapping of names to Input."""
+def check_inputs(inputs: Any, place: str) -> None:
+    """EntryBad (E1203) unless these are a mapping of names to Input, each of a kind, a shape and a limit that can be."""
     if not isinstance(inputs, Mapping) or not all(isinstance(i, Input) for i in inputs.values()):
         raise EntryBad("inputs() must return a mapping of names to inputs", place)
     for name, i in inputs.items():
         _check_name("input", name, place)
+        if i.kind not in ("real", "int"):
+            raise EntryBad(f"the input {name} needs the kind real or int", place)
         _check_shape("input", name, i.shape, place)
         if i.limit is not None and (type(i.limit) is not int or not 1 <= i.limit < 2**63):
             raise EntryBad(f"the limit of input {name} must be from 1 to 2^63 - 1", place)
@@ -119,6 +98,32 @@ def _check_shape(what: str, name: str, shape: tuple[int, ...], place: str) -> No
         size *= max(n, 1)
     if len(shape) > MOST_AXES or size >= MOST_ELEMENTS:
         raise EntryBad(f"the shape of {what} {name} has too many axes or elements", place)
+
+
+def _guarded(
+    path: Path, fn: Callable[..., Any], check: Callable[[Any, str], None]
+) -> Callable[[Mapping[str, int]], Any]:
+    """The user's function of the dimensions, with its failures and wrong results as EntryBad (E1203)."""
+
+    def call(dims: Mapping[str, int]) -> Any:
+        try:
+            result = fn(dims)
+        except PreskError:
+            raise
+        except (Exception, SystemExit) as e:
+            raise EntryBad(f"{fn.__name__} failed with {type(e).__name__}: {e}", _place(path, e)) from e
+        check(result, f"{path.name}:{inspect.unwrap(fn).__code__.co_firstlineno}")
+        return result
+
+    return call
+
+
+def _dims(dims: Any, place: str) -> dict[str, int]:
+    if not isinstance(dims, Mapping) or not all(
+        isinstance(n, str) and isinstance(d, int) and not isinstance(d, bool) and d > 0 for n, d in dims.items()
+    ):
+        raise EntryBad("DIMS must be a mapping of names to positive integers", place)
+    return dict(dims)
 
 
 def _place(path: Path, e: BaseException) -> str:
