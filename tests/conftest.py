@@ -1,26 +1,13 @@
 """Fixtures of all tests: the command `presk` in this process, databases, and compilers that remember objects."""
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import NamedTuple
 
 import pytest
-from pipeline import ROOT
+from pipeline import ROOT, Presk, Said
 from sqlalchemy import Engine
 
 from presk_db.cli.main import main
 from presk_db.store.engine import open_database
-
-
-class Said(NamedTuple):
-    """How a command ended, and what it wrote."""
-
-    status: int
-    out: str
-    err: str
-
-
-Presk = Callable[..., Said]
 
 
 @pytest.fixture

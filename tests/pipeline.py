@@ -1,9 +1,9 @@
 """What the tests of the commands share: small specs, a recording of each, and a compiler that remembers objects."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Engine
 
@@ -11,6 +11,18 @@ from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
 from presk_db.store.ingest import write_recording
 from presk_db.store.recordings import StoredRecording
+
+
+class Said(NamedTuple):
+    """How a command ended, and what it wrote."""
+
+    status: int
+    out: str
+    err: str
+
+
+Presk = Callable[..., Said]
+
 
 ROOT = Path(__file__).resolve().parents[1]
 FIXTURES = ROOT / "fixtures"
