@@ -22,6 +22,12 @@ class PreskError(Exception):
         return f"{self.code} {self.place}: {self.message}" if self.place else f"{self.code} {self.message}"
 
 
+class CommandLineBad(PreskError):
+    """A command was not called as it can be: an unknown option, or an argument too few."""
+
+    code = "E1000"
+
+
 # --- E10 the spec -----------------------------------------------------------------------------------------------
 
 
@@ -230,6 +236,12 @@ class CompilerFailed(PreskError):
     """The C compiler is missing or refused a kernel."""
 
     code = "E4002"
+
+
+class MemoryShort(PreskError):
+    """The spec needs more memory than this machine has."""
+
+    code = "E4003"
 
 
 # --- E5 the store -----------------------------------------------------------------------------------------------

@@ -56,10 +56,10 @@ def checked(
             if tamper is not None:
                 tamper(folder)
             seeded = folder / "weights.safetensors"
-            for build in builds:
+            for number, build in enumerate(builds):
                 progress(f"build {build}")
                 start = perf_counter()
-                program = built(folder, build)
+                program = built(folder, build, work / f"runtime-{number}" if tamper is None else None)
                 middle = perf_counter()
                 progress(f"run {build}")
                 ran(program, file or (seeded if seeded.exists() else None), folder / INPUTS, work / "outputs")
