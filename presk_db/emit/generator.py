@@ -31,7 +31,7 @@ from presk_db.emit.printers import PRINTERS
 from presk_db.errors import GeneratorBad
 from presk_db.resources import resource_folder
 
-ROLES = ("input", "native_output", "exact_output", "seeded_weights")
+ROLES = ("input", "native_output", "exact_output", "seeded_weights", "exact_bounds")
 
 
 @dataclass(frozen=True)
