@@ -27,6 +27,12 @@
 #define presk_free PRESK_SYM(presk_free)
 #define presk_rt_probe PRESK_SYM(presk_rt_probe)
 
+/* presk_profile.c */
+#define presk_profile_begin PRESK_SYM(presk_profile_begin)
+#define presk_profile_end PRESK_SYM(presk_profile_end)
+#define presk_profile_reset PRESK_SYM(presk_profile_reset)
+#define presk_profile_save PRESK_SYM(presk_profile_save)
+
 /* presk_trace.c */
 #define presk_trace_begin PRESK_SYM(presk_trace_begin)
 #define presk_trace_peak PRESK_SYM(presk_trace_peak)

@@ -22,7 +22,32 @@ main: main.o $(OBJECTS)
 check:
 	sh conformance/check.sh $(WEIGHTS)
 
+# Where the time and the memory go: give the run's arguments in ARGS, e.g. make profile-cpu ARGS="-w w -i i -o o".
+ARGS ?= -w weights.safetensors -i conformance/inputs.safetensors -o outputs.safetensors
+NEED = command -v $(1) >/dev/null || { echo "$(1) is missing: install $(2)" >&2; exit 1; }
+
+profile-cpu: main
+	@$(call NEED,perf,linux-perf (Debian) or linux-tools (Ubuntu))
+	perf record -g -o perf.data ./main $(ARGS)
+	perf report -i perf.data --stdio | head -60
+
+profile-memory: main
+	@$(call NEED,valgrind,valgrind)
+	valgrind --tool=massif --massif-out-file=massif.out ./main $(ARGS)
+	ms_print massif.out | head -60
+
+profile-cache: main
+	@$(call NEED,valgrind,valgrind)
+	valgrind --tool=cachegrind --cache-sim=yes --cachegrind-out-file=cachegrind.out ./main $(ARGS)
+	cg_annotate cachegrind.out | head -60
+
+flamegraph: main
+	@$(call NEED,perf,linux-perf (Debian) or linux-tools (Ubuntu))
+	@$(call NEED,flamegraph.pl,FlameGraph's flamegraph.pl and stackcollapse-perf.pl into your PATH)
+	perf record -g -o perf.data ./main $(ARGS)
+	perf script -i perf.data | stackcollapse-perf.pl | flamegraph.pl >flamegraph.svg
+
 clean:
 	rm -f main *.o
 
-.PHONY: check clean
+.PHONY: check profile-cpu profile-memory profile-cache flamegraph clean

@@ -4,6 +4,7 @@
 
 #include "model.h"
 #include "presk_tensors.h"
+#include "presk_profile.h"
 #include "presk_trace.h"
 
 static const char usage[] =
@@ -82,6 +83,12 @@ static int print_memory_map(void)
     return 0;
 }
 
+#if defined(PRESK_PROFILE)
+static const char *profile_path; /* -p: where the launches' times go */
+static const char *profile_runs; /* -r: how many runs are timed, after one that is not */
+static long profiled_runs;
+#endif
+
 /* Reads the inputs, runs, writes the outputs. */
 static bool run(const char *program, const char *weights, const char *inputs, const char *outputs)
 {
@@ -138,6 +145,15 @@ static bool run(const char *program, const char *weights, const char *inputs, co
         goto end;
     }
     ${program.prefix}_run(&w, &in, &out, arena);
+#if defined(PRESK_PROFILE)
+    presk_profile_reset(); /* the first run was the warm-up */
+    for (long i = 0; i < profiled_runs; i++) {
+        ${program.prefix}_run(&w, &in, &out, arena);
+    }
+    if (profile_path != NULL && !presk_profile_save(profile_path, &e)) {
+        goto end;
+    }
+#endif
 #if defined(PRESK_TRACE_ARENA)
     fprintf(stderr, "arena peak %zu of %lld bytes\n", presk_trace_peak(), (long long)${program.prefix.upper()}_ARENA_BYTES);
 #endif
@@ -185,6 +201,10 @@ int main(int argc, char **argv)
         const char **target = strcmp(argv[i], "-w") == 0 ? &weights
             : strcmp(argv[i], "-i") == 0 ? &inputs
             : strcmp(argv[i], "-o") == 0 ? &outputs
+#if defined(PRESK_PROFILE)
+            : strcmp(argv[i], "-p") == 0 ? &profile_path
+            : strcmp(argv[i], "-r") == 0 ? &profile_runs
+#endif
                                          : NULL;
         if (target == NULL || *target != NULL || i + 1 == argc) {
             return fail_usage(program);
@@ -194,5 +214,8 @@ int main(int argc, char **argv)
     if (outputs == NULL${" || inputs == NULL" if inputs else ""}${" || weights == NULL" if parts else ""}) {
         return fail_usage(program);
     }
+#if defined(PRESK_PROFILE)
+    profiled_runs = profile_runs != NULL ? strtol(profile_runs, NULL, 10) : 1;
+#endif
     return run(program, weights, inputs, outputs) ? 0 : 1;
 }
