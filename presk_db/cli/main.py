@@ -62,9 +62,7 @@ def cli() -> None:
     help="numpy defines the bits; compiled gives the same ones faster.",
 )
 @DB
-def record(
-    spec: str, db: str, type_: str | None, dims: tuple[tuple[str, int], ...], executor: Any, **flags: Any
-) -> None:
+def record(spec: str, db: str, type_: str | None, dims: tuple[tuple[str, int], ...], executor: Any, **flags: Any) -> None:
     """Runs SPEC's entry natively and records it.
 
     SPEC is a spec in TOML, a Hugging Face model folder or config.json, a GGUF file, or file.py:entry.
@@ -94,9 +92,7 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
     with emission_reader(engine, stored.id) as reader:
         emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": straight_line}, progress)
     progress.done()
-    click.echo(
-        f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}"
-    )
+    click.echo(f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}")
 
 
 @cli.command()

@@ -1,24 +1,24 @@
 """Generator: a folder's generator.toml, its queries and templates, read and checked.
 
-name = "c_program"
-names = "names.sql"                      namespace, number, wanted: made into C identifiers, the temporary table `names`
-[options]                                flags of `presk emit` with their defaults, bound in every query
-straight_line = false
-[[query]]                                rows for the templates, under this name
-name = "buffers"
-file = "buffers.sql"
-group = "operation"                      optional: rows become a list of lists with equal values of this column
-print = "c_function"                     optional: a printer adds columns made from `name` and `kernel_text`
-[[file]]
-path = "model.h"
-template = "model.h.mako"
-when = "straight_line"                   optional: an option that must be set (or `!option`, unset)
-[[tensors]]
-path = "conformance/inputs.safetensors"  the recording's tensors in a role: input, native_output, or
-role = "input"                           `seeded_weights`, which are drawn again from the recording's seed
-[[copy]]
-folder = "runtime_c"                     files that go out unchanged
-pattern = "presk_*.[ch]"
+    name = "c_program"
+    names = "names.sql"                      namespace, number, wanted: made into C identifiers, the temporary table `names`
+    [options]                                flags of `presk emit` with their defaults, bound in every query
+    straight_line = false
+    [[query]]                                rows for the templates, under this name
+    name = "buffers"
+    file = "buffers.sql"
+    group = "operation"                      optional: rows become a list of lists with equal values of this column
+    print = "c_function"                     optional: a printer adds columns made from `name` and `kernel_text`
+    [[file]]
+    path = "model.h"
+    template = "model.h.mako"
+    when = "straight_line"                   optional: an option that must be set (or `!option`, unset)
+    [[tensors]]
+    path = "conformance/inputs.safetensors"  the recording's tensors in a role: input, native_output, or
+    role = "input"                           `seeded_weights`, which are drawn again from the recording's seed
+    [[copy]]
+    folder = "runtime_c"                     files that go out unchanged
+    pattern = "presk_*.[ch]"
 """
 
 import tomllib

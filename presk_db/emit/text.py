@@ -10,9 +10,4 @@ def c_string(text: str) -> str:
 
 def c_comment(text: str) -> str:
     """The text on one line, unable to end a comment or a shell word; only printable ASCII."""
-    return (
-        "".join(c if " " <= c <= "~" else "?" for c in text)
-        .replace("*/", "* /")
-        .replace("/*", "/ *")
-        .replace("\\", "/")
-    )
+    return "".join(c if " " <= c <= "~" else "?" for c in text).replace("*/", "* /").replace("/*", "/ *").replace("\\", "/")

@@ -10,18 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from presk_db.native import tables_f64 as tables
-from presk_db.native.double_double import (
-    DD,
-    F64,
-    Constant,
-    fast_sum,
-    horner,
-    plus,
-    times,
-    two_product,
-    two_square,
-    two_sum,
-)
+from presk_db.native.double_double import DD, F64, Constant, fast_sum, horner, plus, times, two_product, two_square, two_sum
 from presk_db.native.reduction import reduced_quarters
 
 I64 = NDArray[np.int64]
