@@ -106,49 +106,119 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 
 /* --- Panels ---------------------------------------------------------------------------------------------------- */
 
-/* presk_panel_TO_from_FROM(to, width, count, k, from, across, down): to[i * width + j] is the element
- * from[j * across + i * down] for j < count <= width and 0 for the other j < width, 0 <= i < k. */
-#define PRESK_PANEL(NAME, TO, FROM, READ)                                                                             \
+/* to[i * width + j] = from[j * across + i] for i < k and j < 4 (f64: j < 2): a strip of columns becomes one of rows. */
+#if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
+#define PRESK_STRIPS 1
+typedef float presk_f32x4 __attribute__((__vector_size__(16)));
+typedef double presk_f64x2 __attribute__((__vector_size__(16)));
+
+static inline void presk_strip_f32(float *restrict to, ptrdiff_t width, ptrdiff_t k, const float *restrict from,
+                                   ptrdiff_t across)
+{
+    ptrdiff_t i = 0;
+    for (; i + 4 <= k; i += 4) {
+        presk_f32x4 a, b, c, d;
+        memcpy(&a, from + i, sizeof a);
+        memcpy(&b, from + across + i, sizeof b);
+        memcpy(&c, from + 2 * across + i, sizeof c);
+        memcpy(&d, from + 3 * across + i, sizeof d);
+        const presk_f32x4 ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+        const presk_f32x4 ef = __builtin_shufflevector(a, b, 2, 6, 3, 7), gh = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+        a = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+        b = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+        c = __builtin_shufflevector(ef, gh, 0, 1, 4, 5);
+        d = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
+        memcpy(to + i * width, &a, sizeof a);
+        memcpy(to + (i + 1) * width, &b, sizeof b);
+        memcpy(to + (i + 2) * width, &c, sizeof c);
+        memcpy(to + (i + 3) * width, &d, sizeof d);
+    }
+    for (; i < k; i++) {
+        for (ptrdiff_t j = 0; j < 4; j++) {
+            to[i * width + j] = from[j * across + i];
+        }
+    }
+}
+
+static inline void presk_strip_f64(double *restrict to, ptrdiff_t width, ptrdiff_t k, const double *restrict from,
+                                   ptrdiff_t across)
+{
+    ptrdiff_t i = 0;
+    for (; i + 2 <= k; i += 2) {
+        presk_f64x2 a, b;
+        memcpy(&a, from + i, sizeof a);
+        memcpy(&b, from + across + i, sizeof b);
+        const presk_f64x2 low = __builtin_shufflevector(a, b, 0, 2), high = __builtin_shufflevector(a, b, 1, 3);
+        memcpy(to + i * width, &low, sizeof low);
+        memcpy(to + (i + 1) * width, &high, sizeof high);
+    }
+    for (; i < k; i++) {
+        to[i * width] = from[i];
+        to[i * width + 1] = from[across + i];
+    }
+}
+#else
+#define PRESK_STRIPS 0
+#endif
+
+static inline void presk_strip_f32_from_bf16(float *restrict to, ptrdiff_t width, ptrdiff_t k,
+                                             const presk_bf16 *restrict from, ptrdiff_t across)
+{
+    const presk_bf16 *const f1 = from + across, *const f2 = f1 + across, *const f3 = f2 + across;
+    for (ptrdiff_t i = 0; i < k; i++) {
+        float *const t = to + i * width;
+        t[0] = presk_f32_from_bf16(from[i]);
+        t[1] = presk_f32_from_bf16(f1[i]);
+        t[2] = presk_f32_from_bf16(f2[i]);
+        t[3] = presk_f32_from_bf16(f3[i]);
+    }
+}
+
+/* NAME(to, width, count, k, from, across, down): to[i * width + j] is the element from[j * across + i * down] for j <
+ * count <= width and 0 for the other j < width, 0 <= i < k. STRIP takes WIDE columns whose k are contiguous. */
+#define PRESK_PANEL(NAME, TO, FROM, READ, STRIP, WIDE)                                                                \
     static PRESK_OUT_OF_LINE void NAME(TO *restrict to, ptrdiff_t width, ptrdiff_t count, ptrdiff_t k,                \
                                        const FROM *restrict from, ptrdiff_t across, ptrdiff_t down)                   \
     {                                                                                                                 \
-        if (count < width) {                                                                                          \
-            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
-                for (ptrdiff_t j = count; j < width; j++) {                                                           \
-                    to[i * width + j] = 0;                                                                            \
-                }                                                                                                     \
+        for (ptrdiff_t i = 0; count < width && i < k; i++) {                                                          \
+            for (ptrdiff_t j = count; j < width; j++) {                                                               \
+                to[i * width + j] = 0;                                                                                \
             }                                                                                                         \
         }                                                                                                             \
-        if (across == 1) {                                                                                            \
+        if (across == 1 && count == 64 / (ptrdiff_t)sizeof(TO)) {                                                     \
+            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
+                for (ptrdiff_t j = 0; j < 64 / (ptrdiff_t)sizeof(TO); j++) {                                          \
+                    to[i * width + j] = READ(from[j + i * down]);                                                     \
+                }                                                                                                     \
+            }                                                                                                         \
+        } else if (across == 1) {                                                                                     \
             for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
                 for (ptrdiff_t j = 0; j < count; j++) {                                                               \
                     to[i * width + j] = READ(from[j + i * down]);                                                     \
                 }                                                                                                     \
             }                                                                                                         \
-            return;                                                                                                   \
-        }                                                                                                             \
-        ptrdiff_t j = 0;                                                                                              \
-        for (; down == 1 && j + 4 <= count; j += 4) { /* four by four, to be held in registers */                     \
-            const FROM *const f0 = from + j * across, *const f1 = f0 + across, *const f2 = f1 + across,               \
-                              *const f3 = f2 + across;                                                                \
-            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
-                TO *const t = to + i * width + j;                                                                     \
-                t[0] = READ(f0[i]);                                                                                   \
-                t[1] = READ(f1[i]);                                                                                   \
-                t[2] = READ(f2[i]);                                                                                   \
-                t[3] = READ(f3[i]);                                                                                   \
+        } else {                                                                                                      \
+            ptrdiff_t j = 0;                                                                                          \
+            for (; down == 1 && (WIDE) > 0 && j + (WIDE) <= count; j += (WIDE)) {                                     \
+                STRIP(to + j, width, k, from + j * across, across);                                                   \
             }                                                                                                         \
-        }                                                                                                             \
-        for (; j < count; j++) {                                                                                      \
-            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
-                to[i * width + j] = READ(from[j * across + i * down]);                                                \
+            for (; j < count; j++) {                                                                                  \
+                for (ptrdiff_t i = 0; i < k; i++) {                                                                   \
+                    to[i * width + j] = READ(from[j * across + i * down]);                                            \
+                }                                                                                                     \
             }                                                                                                         \
         }                                                                                                             \
     }
 
-PRESK_PANEL(presk_panel_f32, float, float, )
-PRESK_PANEL(presk_panel_f64, double, double, )
-PRESK_PANEL(presk_panel_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16)
+#if PRESK_STRIPS
+PRESK_PANEL(presk_panel_f32, float, float, , presk_strip_f32, 4)
+PRESK_PANEL(presk_panel_f64, double, double, , presk_strip_f64, 2)
+#else
+#define PRESK_NO_STRIP(to, width, k, from, across) (void)0
+PRESK_PANEL(presk_panel_f32, float, float, , PRESK_NO_STRIP, 0)
+PRESK_PANEL(presk_panel_f64, double, double, , PRESK_NO_STRIP, 0)
+#endif
+PRESK_PANEL(presk_panel_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16, presk_strip_f32_from_bf16, 4)
 
 /* --- Weights, packed once at load ------------------------------------------------------------------------------ */
 

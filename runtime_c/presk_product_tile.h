@@ -22,21 +22,21 @@ static PRESK_FORCE_INLINE void TILE_INNER(const int rows, ptrdiff_t k, const TIL
         const TILE_B *from = b + 2 * j;
         presk_bits_vector u[across];
         for (ptrdiff_t i = 0; i + 2 <= k; i += 2, x += 2 * rows, from += stride) {
-            memcpy(u, from, sizeof u);
+            TILE_EACH(q, across) memcpy(&u[q], from + 2 * q * lanes, sizeof u[q]);
             TILE_EACH(q, across) y[q] = (TILE_VECTOR)(u[q] << 16);
             TILE_EACH(r, rows) TILE_EACH(q, across) sum[r][q] += x[r] * y[q];
             TILE_EACH(q, across) y[q] = (TILE_VECTOR)(u[q] & UINT32_C(0xffff0000));
             TILE_EACH(r, rows) TILE_EACH(q, across) sum[r][q] += x[rows + r] * y[q];
         }
         if (k % 2 != 0) {
-            memcpy(u, from, sizeof u);
+            TILE_EACH(q, across) memcpy(&u[q], from + 2 * q * lanes, sizeof u[q]);
             TILE_EACH(q, across) y[q] = (TILE_VECTOR)(u[q] << 16);
             TILE_EACH(r, rows) TILE_EACH(q, across) sum[r][q] += x[r] * y[q];
         }
 #else
         const TILE_B *from = b + j;
         for (ptrdiff_t i = 0; i < k; i++, x += rows, from += stride) {
-            memcpy(y, from, sizeof y);
+            TILE_EACH(q, across) memcpy(&y[q], from + q * lanes, sizeof y[q]);
             TILE_EACH(r, rows) TILE_EACH(q, across) sum[r][q] += x[r] * y[q];
         }
 #endif
