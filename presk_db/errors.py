@@ -223,6 +223,12 @@ class TypeUnknown(PreskError):
     code = "E3003"
 
 
+class ScheduleIllegal(PreskError):
+    """A schedule would change the order of an element's operations, or does not fit its kernel."""
+
+    code = "E3004"
+
+
 # --- E4 native runs ---------------------------------------------------------------------------------------------
 
 

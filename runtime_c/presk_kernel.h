@@ -9,6 +9,9 @@
 #include "presk_math.h"
 #include "presk_rt.h"
 
+#include "presk_product.h"
+#include "presk_threads.h"
+
 #define PRESK_LANES 32 /* of a long sum */
 
 /* The sum of 32 lanes: halves are added, lane[j] += lane[j + w] for w = 16, 8, 4, 2, 1. */

@@ -10,6 +10,7 @@ from functools import partial
 
 from presk_db.errors import KernelNameBad
 from presk_db.kernels.affine import Affine
+from presk_db.kernels.c_product import ProductPrinter
 from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import COMPUTED, KEYWORDS, STORED, affine_text, constant_text
 from presk_db.kernels.ir import (
@@ -26,8 +27,12 @@ from presk_db.kernels.ir import (
     Statement,
     Store,
 )
+from presk_db.kernels.legality import check_schedule, is_tileable, scratch_of, split_units
 from presk_db.kernels.liveness import defined, moving_values, operands
-from presk_db.kernels.schedule import Schedule, default_schedule, is_tileable
+from presk_db.kernels.plans import default_schedule
+from presk_db.kernels.products import product_of
+from presk_db.kernels.ranges import extent_bounds
+from presk_db.kernels.schedule import Schedule, Split
 from presk_db.kernels.tree import Nest, statements
 
 Nodes = Sequence[Statement | Nest]
@@ -36,39 +41,125 @@ Nodes = Sequence[Statement | Nest]
 def c_function(kernel: Kernel, name: str, schedule: Schedule | None = None, *, comment: bool = True) -> str:
     """The function `static void name(...)` in C11, ending in a newline.
 
-    Its parameters are the kernel's in order: arrays as restrict pointers, scalars as double, extents as ptrdiff_t.
-    It is silent under -Wall -Wextra -Wconversion. `schedule` is the default one where it is None.
+    Its parameters are `ptrdiff_t first, ptrdiff_t last`, the units to compute (see `legality.units`); `unsigned char
+    *restrict scratch`, aligned to 64, where `legality.scratch_bytes` is not 0; then the kernel's in order: arrays as
+    restrict pointers, scalars as double, extents as ptrdiff_t. It is silent under -Wall -Wextra -Wconversion.
+    `schedule` is the default one where it is None.
 
     Raises:
         KernelNameBad (E2002): a name of the kernel means something in C.
+        ScheduleIllegal (E3004): the schedule does not fit the kernel.
     """
-    printer = _Printer(kernel, default_schedule(kernel) if schedule is None else schedule)
+    schedule = default_schedule(kernel) if schedule is None else schedule
+    check_schedule(kernel, schedule)
+    own = _own_names(kernel)
     text = ["/*", *(f" * {line}" for line in kernel.text.splitlines()), " */"] if comment else []
-    return "\n".join([*text, *printer.function(name)]) + "\n"
+    product = product_of(kernel)
+    if schedule.product is not None and product is not None:
+        printer: StatementPrinter = ProductPrinter(kernel, product, schedule.product, *own)
+    else:
+        printer = _Printer(kernel, schedule, *own)
+    _check_names(printer.taken)
+    return "\n".join([*text, *_function(printer, kernel, name, schedule, own)]) + "\n"
+
+
+def parameter_names(kernel: Kernel, schedule: Schedule) -> tuple[str, ...]:
+    """The names of the function's parameters, in order."""
+    first, last, scratch = _own_names(kernel)
+    own = (first, last, scratch) if scratch_of(kernel, schedule).total else (first, last)
+    return (*own, *(p.name for p in kernel.parameters))
+
+
+def _own_names(kernel: Kernel) -> tuple[str, str, str]:
+    """`first`, `last` and `scratch`, under names that the kernel does not use."""
+    taken = StatementPrinter(kernel).taken
+    first, last, scratch = (f"{n}_" if n in taken else n for n in ("first", "last", "scratch"))
+    return first, last, scratch
+
+
+def _check_names(names: set[str]) -> None:
+    for name in sorted(names):
+        if name in KEYWORDS or name.startswith("presk_"):
+            raise KernelNameBad(f"{name} means something in C")
+
+
+def _function(
+    printer: StatementPrinter, kernel: Kernel, name: str, schedule: Schedule, own: tuple[str, str, str]
+) -> list[str]:
+    """The function's lines."""
+    first, last, scratch = own
+    printer.depth = 1
+    for s in statements(printer.nodes):
+        if isinstance(s, Const):
+            text, decimal = constant_text(s.type, s.literal)
+            beside = f" /* {decimal} */" if decimal else ""
+            printer.line(f"const {COMPUTED[s.type]} {s.dest} = {text};{beside}")
+    printer.print_body()
+    used = set(re.findall(r"\w+", "\n".join(printer.lines)))
+    names = parameter_names(kernel, schedule)
+    unused = [f"    (void){n};" for n in names if n not in used]
+    declared = [f"ptrdiff_t {first}", f"ptrdiff_t {last}"]
+    if scratch in names:
+        declared.append(f"unsigned char *restrict {scratch}")
+    head = _head(name, [*declared, *(parameter_text(p) for p in kernel.parameters)])
+    return [*head, "{", *unused, *printer.lines, "}"]
 
 
 class _Printer(StatementPrinter):
     """Prints loops; straight statements are the base class's."""
 
-    def __init__(self, kernel: Kernel, schedule: Schedule) -> None:
+    def __init__(self, kernel: Kernel, schedule: Schedule, first: str, last: str, scratch: str) -> None:
         super().__init__(kernel)
+        self.taken.update((first, last, scratch))
         self.tiles = {t.loop: t.width for t in schedule.tiles}
-        for name in sorted(self.taken):
-            if name in KEYWORDS or name.startswith("presk_"):
-                raise KernelNameBad(f"{name} means something in C")
+        self.splits = schedule.splits
+        self.bounds = extent_bounds(kernel)
+        self.first, self.last = first, last
+        self.limits: dict[str, tuple[str, str]] = {}
+        at = 0
+        for local, size in scratch_of(kernel, schedule).locals:
+            self.scratch[local] = f"{scratch} + {at}"
+            at += size
 
-    def function(self, name: str) -> list[str]:
-        """The function's lines."""
-        self.depth = 1
-        for s in statements(self.nodes):
-            if isinstance(s, Const):
-                text, decimal = constant_text(s.type, s.literal)
-                beside = f" /* {decimal} */" if decimal else ""
-                self.line(f"const {COMPUTED[s.type]} {s.dest} = {text};{beside}")
-        self.body(self.nodes)
-        used = set(re.findall(r"\w+", "\n".join(self.lines)))
-        unused = [f"    (void){p.name};" for p in self.kernel.parameters if p.name not in used]
-        return [*_head(name, self.kernel.parameters), "{", *unused, *self.lines, "}"]
+    def print_body(self) -> None:
+        """The function's statements, between its braces."""
+        if not self.splits:
+            self.body(self.nodes)
+            return
+        self.run([s for s in self.nodes if not isinstance(s, Nest)])
+        begin = 0
+        for nest, split in zip((n for n in self.nodes if isinstance(n, Nest)), self.splits, strict=True):
+            count = split_units(split, self.bounds)
+            if len(self.splits) == 1:
+                self._split(nest, split, 0, self.first, self.last)
+            else:
+                with self.braces(""):
+                    names = self.aux(split.loops[0], "first"), self.aux(split.loops[0], "last")
+                    for name, unit in zip(names, (self.first, self.last), strict=True):
+                        shifted = f"{unit} - {begin}" if begin else unit
+                        self.line(f"const ptrdiff_t {name} = presk_most(0, presk_least({shifted}, {count}));")
+                    self._split(nest, split, 0, *names)
+            begin += count
+
+    def _split(self, nest: Nest, split: Split, level: int, first: str, last: str) -> None:
+        """The loop over `nest` for its part of the units first … last - 1, which are counted from its own first."""
+        var = nest.loop.var
+        extent = affine_text(self.resolved(nest.loop.extent))[0]
+        if level == len(split.loops) - 1:
+            ends = (first, last) if split.grain == 1 else (f"{first} * {split.grain}", f"{last} * {split.grain}")
+            exact = self.bounds[var] % split.grain == 0 and nest.loop.extent.is_const
+            self.limits[var] = (ends[0], ends[1] if exact and level == 0 else f"presk_least({ends[1]}, {extent})")
+            self._nest(nest)
+            return
+        inner = next(n for n in nest.body if isinstance(n, Nest))
+        size = split_units(Split(split.loops[level + 1 :], split.grain), self.bounds)
+        wide = f" && {var} < {extent}" if level or not nest.loop.extent.is_const else ""
+        with self.braces(f"for (ptrdiff_t {var} = {first} / {size}; {var} * {size} < {last}{wide}; {var}++)"):
+            self.run([s for s in nest.body if not isinstance(s, Nest)])
+            names = self.aux(inner.loop.var, "first"), self.aux(inner.loop.var, "last")
+            self.line(f"const ptrdiff_t {names[0]} = presk_most({first} - {var} * {size}, 0);")
+            self.line(f"const ptrdiff_t {names[1]} = {last} - {var} * {size};")
+            self._split(inner, split, level + 1, *names)
 
     def body(self, nodes: Nodes) -> None:
         """Statements and loops in order; accumulators become values behind the seq loop that folds into them."""
@@ -101,21 +192,27 @@ class _Printer(StatementPrinter):
             self._blocks(nest.loop, LANES, partial(self._lanes, nest, in_lanes))
         else:
             var = nest.loop.var
-            extent = affine_text(self.resolved(nest.loop.extent))[0]
-            with self.braces(f"for (ptrdiff_t {var} = 0; {var} < {extent}; {var}++)"):
+            begin, end = self._limits(nest.loop)
+            with self.braces(f"for (ptrdiff_t {var} = {begin}; {var} < {end}; {var}++)"):
                 self.body(nest.body)
+
+    def _limits(self, loop: Loop) -> tuple[str, str]:
+        """The first iteration and the end of them in C."""
+        return self.limits.get(loop.var, ("0", affine_text(self.resolved(loop.extent))[0]))
 
     def _blocks(self, loop: Loop, width: int, block: Callable[[Affine, str], None]) -> None:
         """Blocks of `width` iterations, then the rest. `block` gets the first iteration and the number of them."""
         base, extent = self.aux(loop.var, "0"), self.resolved(loop.extent)
-        end = affine_text(extent)[0]
-        if not extent.is_const:
+        if not extent.is_const or loop.var in self.limits:
+            begin, end = self._limits(loop)
+            until = self.aux(loop.var, "rest")
             with self.braces(""):
-                self.line(f"ptrdiff_t {base} = 0;")
+                self.line(f"ptrdiff_t {base} = {begin};")
+                self.line(f"const ptrdiff_t {until} = {end};")
                 if self.bounds[loop.var] >= width:  # else compilers see accesses out of bounds in what never runs
-                    with self.braces(f"for (; {base} + {width} <= {end}; {base} += {width})"):
+                    with self.braces(f"for (; {base} + {width} <= {until}; {base} += {width})"):
                         block(Affine.var(base), str(width))
-                block(Affine.var(base), affine_text(extent + Affine.var(base) * -1)[0])
+                block(Affine.var(base), f"{until} - {base}")
             return
         whole, rest = divmod(extent.const, width)
         if whole > 1:
@@ -201,10 +298,9 @@ def _crossing(stretches: list[list[Statement] | Nest], moving: frozenset[str]) -
     return list(crossing)
 
 
-def _head(name: str, parameters: Sequence[Parameter]) -> list[str]:
+def _head(name: str, texts: Sequence[str]) -> list[str]:
     """`static void name(parameters)`, as many parameters on a line as fit."""
     lines = [f"static void {name}("]
-    texts = [_parameter(p) for p in parameters] or ["void"]
     for number, text in enumerate(texts):
         text += ")" if number == len(texts) - 1 else ", "
         if number and len(lines[-1]) + len(text) > 120:
@@ -214,7 +310,8 @@ def _head(name: str, parameters: Sequence[Parameter]) -> list[str]:
     return lines
 
 
-def _parameter(p: Parameter) -> str:
+def parameter_text(p: Parameter) -> str:
+    """A kernel's parameter as C declares it."""
     match p:
         case Array(name, "in", type_, _, _):
             return f"const {STORED[type_]} *restrict {name}"

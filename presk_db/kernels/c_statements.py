@@ -51,7 +51,8 @@ class StatementPrinter:
     """The lines so far, and what stands for each name.
 
     `text` is the C expression of a value, `affine` the integer that a loop variable or index value stands for, `place`
-    the element that a value is assigned to instead of being declared, `lane` the lane that an accumulator adds to.
+    the element that a value is assigned to instead of being declared, `lane` the lane that an accumulator adds to,
+    `scratch` where a local lies that is no array on the stack.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -85,6 +86,7 @@ class StatementPrinter:
         self.place: dict[str, str] = {}
         self.lane: dict[str, str] = {}
         self.extra: dict[tuple[str, str], str] = {}
+        self.scratch: dict[str, str] = {}
         self.lines: list[str] = []
         self.depth = 0
 
@@ -118,6 +120,10 @@ class StatementPrinter:
             found = self.affine.get(name)
             total = total + (Affine.var(name) if found is None else self.resolved(found)) * c
         return total
+
+    def print_body(self) -> None:
+        """Prints the function's statements between its braces, below the constants."""
+        raise NotImplementedError
 
     def value(self, name: str) -> Expression:
         """The expression that stands for a value."""
@@ -180,7 +186,11 @@ class StatementPrinter:
                 size = 1
                 for n in shape:
                     size *= n
-                self.line(f"{'uint8_t' if type_ == 'bool' else COMPUTED[type_]} {name}[{max(size, 1)}];")
+                element = "uint8_t" if type_ == "bool" else COMPUTED[type_]
+                if name in self.scratch:
+                    self.line(f"{element} *const restrict {name} = ({element} *)(void *)({self.scratch[name]});")
+                else:
+                    self.line(f"{element} {name}[{max(size, 1)}];")
             case Acc():
                 self._begin(s)
             case Fold(acc, value):

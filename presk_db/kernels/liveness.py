@@ -22,13 +22,15 @@ from presk_db.kernels.ranges import array_shapes, flat_address
 from presk_db.kernels.tree import Nest, statements, tree
 
 
-def affine_names(s: Statement, shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
-    """The names in a statement's affine expression: an extent, a flat address, an index."""
+def affine_names(s: Statement, shapes: Mapping[str, tuple[int, ...]] | None = None) -> tuple[str, ...]:
+    """The names in a statement's affine expressions: an extent, an index; with shapes, those of the flat address."""
     match s:
         case Loop(_, _, extent):
             return extent.names
         case Load(_, array, index) | Store(array, index, _):
-            return flat_address(shapes[array], index).names
+            if shapes is not None:
+                return flat_address(shapes[array], index).names
+            return tuple(name for expression in index for name in expression.names)
         case Index(_, expression):
             return expression.names
         case _:
