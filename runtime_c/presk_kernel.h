@@ -15,25 +15,51 @@
 #define PRESK_LANES 32 /* of a long sum */
 
 /* The sum of 32 lanes: halves are added, lane[j] += lane[j + w] for w = 16, 8, 4, 2, 1. */
-static inline float presk_lanes_f32(float lane[PRESK_LANES])
-{
-    for (int w = PRESK_LANES / 2; w > 0; w /= 2) {
-        for (int j = 0; j < w; j++) {
-            lane[j] += lane[j + w];
-        }
+#if PRESK_VECTORS
+#define PRESK_LANES_SUM(NAME, TYPE, BYTES)                                                                            \
+    static inline TYPE NAME(const TYPE lane[PRESK_LANES])                                                             \
+    {                                                                                                                 \
+        typedef TYPE quarter __attribute__((__vector_size__(BYTES)));                                                 \
+        quarter v[8];                                                                                                 \
+        memcpy(v, lane, sizeof v);                                                                                    \
+        const quarter sum = ((v[0] + v[4]) + (v[2] + v[6])) + ((v[1] + v[5]) + (v[3] + v[7]));                        \
+        return (sum[0] + sum[2]) + (sum[1] + sum[3]);                                                                 \
     }
-    return lane[0];
-}
+#else
+#define PRESK_LANES_SUM(NAME, TYPE, BYTES)                                                                            \
+    static inline TYPE NAME(const TYPE lane[PRESK_LANES])                                                             \
+    {                                                                                                                 \
+        TYPE sum[PRESK_LANES];                                                                                        \
+        memcpy(sum, lane, sizeof sum);                                                                                \
+        for (int w = PRESK_LANES / 2; w > 0; w /= 2) {                                                                \
+            for (int j = 0; j < w; j++) {                                                                             \
+                sum[j] += sum[j + w];                                                                                 \
+            }                                                                                                         \
+        }                                                                                                             \
+        return sum[0];                                                                                                \
+    }
+#endif
+PRESK_LANES_SUM(presk_lanes_f32, float, 16)
+PRESK_LANES_SUM(presk_lanes_f64, double, 32)
 
-static inline double presk_lanes_f64(double lane[PRESK_LANES])
-{
-    for (int w = PRESK_LANES / 2; w > 0; w /= 2) {
-        for (int j = 0; j < w; j++) {
-            lane[j] += lane[j + w];
-        }
+/* The largest of 32 keys. */
+#define PRESK_LANES_LARGEST(NAME, TYPE)                                                                               \
+    static inline TYPE NAME(const TYPE key[PRESK_LANES])                                                              \
+    {                                                                                                                 \
+        TYPE most[8];                                                                                                 \
+        for (int j = 0; j < 8; j++) {                                                                                 \
+            const TYPE a = key[j] > key[j + 8] ? key[j] : key[j + 8];                                                 \
+            const TYPE b = key[j + 16] > key[j + 24] ? key[j + 16] : key[j + 24];                                     \
+            most[j] = a > b ? a : b;                                                                                  \
+        }                                                                                                             \
+        TYPE largest = most[0];                                                                                       \
+        for (int j = 1; j < 8; j++) {                                                                                 \
+            largest = most[j] > largest ? most[j] : largest;                                                          \
+        }                                                                                                             \
+        return largest;                                                                                               \
     }
-    return lane[0];
-}
+PRESK_LANES_LARGEST(presk_largest_f32, int32_t)
+PRESK_LANES_LARGEST(presk_largest_f64, int64_t)
 
 /* --- Integers that wrap around --------------------------------------------------------------------------------- */
 
@@ -69,6 +95,19 @@ static inline int64_t presk_neg_i64(int64_t a)
 static inline float presk_abs_f32(float x)
 {
     return presk_f32_from_bits(presk_bits_f32(x) & UINT32_C(0x7fffffff));
+}
+
+/* condition ? a : b, by a mask of integers: loops with a `?:` of floats do not become vector code everywhere. */
+static inline float presk_select_f32(int condition, float a, float b)
+{
+    const uint32_t mask = UINT32_C(0) - (uint32_t)(condition != 0);
+    return presk_f32_from_bits((presk_bits_f32(a) & mask) | (presk_bits_f32(b) & ~mask));
+}
+
+static inline double presk_select_f64(int condition, double a, double b)
+{
+    const uint64_t mask = UINT64_C(0) - (uint64_t)(condition != 0);
+    return presk_f64_from_bits((presk_bits_f64(a) & mask) | (presk_bits_f64(b) & ~mask));
 }
 
 /* a * b + c rounded once. The product is exact in f64; the sum is rounded to odd there, and then to f32. */

@@ -14,14 +14,18 @@ from presk_db.kernels.c_product import ProductPrinter
 from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import COMPUTED, KEYWORDS, STORED, affine_text, constant_text
 from presk_db.kernels.ir import (
+    ARITHMETIC,
     LANES,
     Acc,
     Array,
     Const,
     ExtentParameter,
     Fold,
+    Index,
     Kernel,
+    Load,
     Loop,
+    Op,
     Parameter,
     ScalarParameter,
     Statement,
@@ -36,6 +40,9 @@ from presk_db.kernels.schedule import Schedule, Split
 from presk_db.kernels.tree import Nest, statements
 
 Nodes = Sequence[Statement | Nest]
+
+REPEATS = 4
+"""How many blocks of a light reduction the lanes' sums take before they go back to memory."""
 
 
 def c_function(kernel: Kernel, name: str, schedule: Schedule | None = None, *, comment: bool = True) -> str:
@@ -185,11 +192,12 @@ class _Printer(StatementPrinter):
                 self.finish(acc)
 
     def _nest(self, nest: Nest) -> None:
-        in_lanes = [s.acc for s in nest.body if isinstance(s, Fold) and self.accs[s.acc].kind == "lanes"]
+        folds = [s.acc for s in nest.body if isinstance(s, Fold)]
+        in_lanes = [acc for acc in folds if self.accs[acc].kind == "lanes" or acc in self.keyed]
         if nest.loop.var in self.tiles and is_tileable(nest):
             self._blocks(nest.loop, self.tiles[nest.loop.var], partial(self._tile, nest))
         elif in_lanes:
-            self._blocks(nest.loop, LANES, partial(self._lanes, nest, in_lanes))
+            self._blocks(nest.loop, LANES, partial(self._lanes, nest, in_lanes), REPEATS if _is_light(nest) else 1)
         else:
             var = nest.loop.var
             begin, end = self._limits(nest.loop)
@@ -200,39 +208,54 @@ class _Printer(StatementPrinter):
         """The first iteration and the end of them in C."""
         return self.limits.get(loop.var, ("0", affine_text(self.resolved(loop.extent))[0]))
 
-    def _blocks(self, loop: Loop, width: int, block: Callable[[Affine, str], None]) -> None:
-        """Blocks of `width` iterations, then the rest. `block` gets the first iteration and the number of them."""
+    def _blocks(self, loop: Loop, width: int, block: Callable[[Affine, str], None], repeats: int = 1) -> None:
+        """Blocks of `width` iterations, then the rest. `block` gets the first iteration and the number of them.
+
+        Where `repeats` is more than 1, `block` also takes that many widths at once, while so many are left.
+        """
         base, extent = self.aux(loop.var, "0"), self.resolved(loop.extent)
+        widths = [width * repeats, width] if repeats > 1 else [width]
         if not extent.is_const or loop.var in self.limits:
             begin, end = self._limits(loop)
             until = self.aux(loop.var, "rest")
             with self.braces(""):
                 self.line(f"ptrdiff_t {base} = {begin};")
                 self.line(f"const ptrdiff_t {until} = {end};")
-                if self.bounds[loop.var] >= width:  # else compilers see accesses out of bounds in what never runs
-                    with self.braces(f"for (; {base} + {width} <= {until}; {base} += {width})"):
-                        block(Affine.var(base), str(width))
+                for size in widths:
+                    if self.bounds[loop.var] >= size:  # else compilers see accesses out of bounds in what never runs
+                        with self.braces(f"for (; {base} + {size} <= {until}; {base} += {size})"):
+                            block(Affine.var(base), str(size))
                 block(Affine.var(base), f"{until} - {base}")
             return
-        whole, rest = divmod(extent.const, width)
-        if whole > 1:
-            with self.braces(f"for (ptrdiff_t {base} = 0; {base} < {whole * width}; {base} += {width})"):
-                block(Affine.var(base), str(width))
-        elif whole:
+        at = 0
+        for size in widths:
+            end_ = at + (extent.const - at) // size * size
+            if end_ - at > size:
+                with self.braces(f"for (ptrdiff_t {base} = {at}; {base} < {end_}; {base} += {size})"):
+                    block(Affine.var(base), str(size))
+            elif end_ > at:
+                with self.braces(""):
+                    block(Affine((), at), str(size))
+            at = end_
+        if at < extent.const:
             with self.braces(""):
-                block(Affine(), str(width))
-        if rest:
-            with self.braces(""):
-                block(Affine((), whole * width), str(rest))
+                block(Affine((), at), str(extent.const - at))
 
     def _lanes(self, nest: Nest, accs: list[str], base: Affine, count: str) -> None:
+        """A block whose iterations go to a lane each; of a multiple of the lanes, that many iterations to each in order."""
         var = nest.loop.var
         lane = self.aux(var, "1")
-        self.affine[var] = base + Affine.var(lane)
         for acc in accs:
             self.lane[acc] = lane
-        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
-            self.body(nest.body)
+        repeats = int(count) // LANES if count.isdigit() and int(count) > LANES else 1
+        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {LANES if repeats > 1 else count}; {lane}++)"):
+            for repeat in range(repeats):
+                self.affine[var] = base + Affine.var(lane) + repeat * LANES
+                if repeats > 1:
+                    with self.braces(""):
+                        self.body(nest.body)
+                else:
+                    self.body(nest.body)
         del self.affine[var]
 
     def _tile(self, nest: Nest, base: Affine, count: str) -> None:
@@ -268,6 +291,14 @@ class _Printer(StatementPrinter):
         if inside:
             with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
                 self.run(inside)
+
+
+def _is_light(nest: Nest) -> bool:
+    """Whether the body is a few exact operations, so that carrying the lanes' sums through memory would cost the most."""
+    light = all(
+        isinstance(s, (Const, Index, Load, Fold)) or (isinstance(s, Op) and s.op in ARITHMETIC) for s in nest.body
+    )
+    return light and len(nest.body) <= 6
 
 
 def _stretches(nodes: Nodes) -> list[list[Statement] | Nest]:

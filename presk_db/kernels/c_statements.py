@@ -18,6 +18,7 @@ from presk_db.kernels.c_text import (
     operation_text,
 )
 from presk_db.kernels.ir import (
+    COMPARISONS,
     LANES,
     Acc,
     Const,
@@ -34,8 +35,8 @@ from presk_db.kernels.ir import (
     Store,
 )
 from presk_db.kernels.liveness import affine_names, live_tree, operands
-from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address, value_types
-from presk_db.kernels.tree import nests, statements
+from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address, name_ranges, value_types
+from presk_db.kernels.tree import Nest, nests, statements
 
 _LINE = 88  # an expression longer than this gets a name
 
@@ -65,6 +66,7 @@ class StatementPrinter:
         self.accs: dict[str, Acc] = {}
         self.folded: set[str] = set()
         self.uses: Counter[str] = Counter()
+        self.small = {n for n, (low, high) in name_ranges(kernel).items() if low >= -(2**31) and high < 2**31}
         self.taken = {p.name for p in kernel.parameters} | set(self.types) | set(self.shapes)
         for s in statements(self.nodes):
             self.uses.update(operands(s))
@@ -77,6 +79,14 @@ class StatementPrinter:
             self.uses.update(2 * affine_names(s, self.shapes))  # in a subscript a value has a name
         self.taken.update(nest.loop.var for nest in nests(self.nodes))
         self.uses.update(n for nest in nests(self.nodes) for n in 2 * nest.loop.extent.names)
+        self.keyed = {
+            s.acc
+            for nest in nests(self.nodes)
+            if not any(isinstance(n, Nest) for n in nest.body)
+            for s in nest.body
+            if isinstance(s, Fold)
+            if self.accs[s.acc].kind == "max" and self.accs[s.acc].type != "i64"
+        }
         self.counters = {s.acc: nest.loop.var for nest in nests(self.nodes) for s in nest.body if isinstance(s, Fold)}
         for s in statements(self.nodes):
             if isinstance(s, Index):  # its expression stands in subscripts
@@ -146,7 +156,10 @@ class StatementPrinter:
                     self._define(dest, (text, PRIMARY), user.get(dest), array not in stored)
                 case Op(dest, op, type_, args):
                     sources = [self.types[a] for a in args]
-                    expression = operation_text(op, type_, [self.value(a) for a in args], sources)
+                    given = [self.value(a) for a in args]
+                    if op in COMPARISONS and type_ == "i64" and all(a in self.small for a in args):
+                        given = [(f"(int32_t){grouped(text, UNARY)}", UNARY) for text in given]
+                    expression = operation_text(op, type_, given, sources)
                     self._define(dest, expression, user.get(dest), True)
                 case Index(dest, e):
                     self.affine[dest] = e
@@ -207,6 +220,11 @@ class StatementPrinter:
                 self.line(f"{type_} {self.aux(acc.dest, 'lanes')}[{LANES}] = {{0}};")
             case "max" if acc.type == "i64":
                 self.line(f"int64_t {acc.dest} = {LOWEST_KEYS['i64']};")
+            case "max" if acc.dest in self.keyed:
+                keys, lane = self.aux(acc.dest, "keys"), self.aux(acc.dest, "lane")
+                self.line(f"{KEYS[acc.type]} {keys}[{LANES}];")
+                with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {LANES}; {lane}++)"):
+                    self.line(f"{keys}[{lane}] = {LOWEST_KEYS[acc.type]};")
             case "max":
                 self.line(f"{KEYS[acc.type]} {self.aux(acc.dest, 'key')} = {LOWEST_KEYS[acc.type]};")
             case "argmax":
@@ -229,6 +247,8 @@ class StatementPrinter:
             self.line(f"{name} = {text} > {name} ? {text} : {name};")
         else:
             key, new = self.aux(name, "key"), self.aux(name, "new")
+            if name in self.keyed:
+                key = f"{self.aux(name, 'keys')}[{self.lane[name]}]"
             with self.braces(""):
                 self.line(f"const {KEYS[acc.type]} {new} = presk_key_{acc.type}({text});")
                 if acc.kind == "max":
@@ -247,5 +267,8 @@ class StatementPrinter:
         name = acc.dest
         if acc.kind == "lanes":
             self.line(f"const {COMPUTED[acc.type]} {name} = presk_lanes_{acc.type}({self.aux(name, 'lanes')});")
+        elif name in self.keyed:
+            largest = f"presk_largest_{acc.type}({self.aux(name, 'keys')})"
+            self.line(f"const {COMPUTED[acc.type]} {name} = presk_{acc.type}_from_key({largest});")
         elif acc.kind == "max" and acc.type != "i64":
             self.line(f"const {COMPUTED[acc.type]} {name} = presk_{acc.type}_from_key({self.aux(name, 'key')});")

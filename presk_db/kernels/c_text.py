@@ -108,6 +108,8 @@ def operation_text(op: str, type_: str, args: list[Expression], sources: list[st
             if a == b:  # compilers warn of a > a
                 return args[0]
             return f"{a} {'>' if op == 'max' else '<'} {b} ? {a} : {b}", CHOICE
+        case "select" if type_ in ("f32", "f64"):
+            return f"presk_select_{type_}({', '.join(a for a, _ in args)})", PRIMARY
         case "select":
             texts = [grouped(a, CHOICE + 1) for a in args]
             return f"{texts[0]} ? {texts[1]} : {texts[2]}", CHOICE

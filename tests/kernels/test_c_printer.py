@@ -12,7 +12,8 @@ from presk_db.kernels.c_printer import c_function
 from presk_db.kernels.c_text import affine_text
 from presk_db.kernels.checker import check_kernel
 from presk_db.kernels.parser import parse, parse_affine
-from presk_db.kernels.schedule import Schedule, Tile, default_schedule
+from presk_db.kernels.plans import default_schedule
+from presk_db.kernels.schedule import Schedule, Tile
 from presk_db.resources import resource_folder
 
 LINEAR = """in a0: f32[4,384]
@@ -83,7 +84,7 @@ def test_point_zero() -> None:
 
 def test_the_default_tiles_the_columns() -> None:
     kernel = parse(LINEAR)
-    assert default_schedule(kernel) == Schedule((Tile("i1", 64),))
+    assert default_schedule(kernel) == Schedule(tiles=(Tile("i1", 64),))
     text = c_function(kernel, "linear")
     assert TILED in text
     assert text.startswith("/*\n * in a0: f32[4,384]\n * in a1: f32[384,70]\n")
