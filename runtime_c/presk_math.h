@@ -76,7 +76,7 @@ static inline double presk_select(uint64_t mask, double a, double b)
 /* The larger of x and low, the smaller of x and high; a NaN x stays. In f32 where it can be: twice as many lanes. */
 static inline double presk_at_most(double x, double high) { return presk_select(presk_mask(x > high), high, x); }
 
-static inline float presk_select_f32(uint32_t mask, float a, float b)
+static inline float presk_math_select_f32(uint32_t mask, float a, float b)
 {
     uint32_t u, v;
     memcpy(&u, &a, sizeof u);
@@ -88,12 +88,12 @@ static inline float presk_select_f32(uint32_t mask, float a, float b)
 
 static inline float presk_at_least_f32(float x, float low)
 {
-    return presk_select_f32((uint32_t)0 - (uint32_t)(x < low), low, x);
+    return presk_math_select_f32((uint32_t)0 - (uint32_t)(x < low), low, x);
 }
 
 static inline float presk_at_most_f32(float x, float high)
 {
-    return presk_select_f32((uint32_t)0 - (uint32_t)(x > high), high, x);
+    return presk_math_select_f32((uint32_t)0 - (uint32_t)(x > high), high, x);
 }
 
 static inline double presk_clamp(float x, float low, float high)
@@ -198,9 +198,9 @@ static inline float presk_sigmoid_f32(float x)
     /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
      * input, found by the check, is decided by r's last bit and moves the same way. */
     uint32_t hard = (uint32_t)0 - (uint32_t)((x > -0x1p-15f) & (x < 0x1p-15f));
-    float step = presk_select_f32((uint32_t)0 - (uint32_t)(x < 0.0f), -0x1p-52f, 0x1p-52f);
+    float step = presk_math_select_f32((uint32_t)0 - (uint32_t)(x < 0.0f), -0x1p-52f, 0x1p-52f);
     hard |= (uint32_t)0 - (uint32_t)(x == -0x1.250c02p-10f);
-    return (float)(r - (double)presk_select_f32(hard, step, 0.0f));
+    return (float)(r - (double)presk_math_select_f32(hard, step, 0.0f));
 }
 
 static inline float presk_silu_f32(float x)
@@ -307,7 +307,7 @@ float presk_cos_f32_far(float x);
 static inline float presk_sin_f32(float x)
 {
     if (!(presk_abs_f64((double)x) < 0x1p+27)) return presk_sin_f32_far(x);
-    return presk_select_f32((uint32_t)0 - (uint32_t)(x == 0.0f), x, presk_sin_quarters(x, 0));
+    return presk_math_select_f32((uint32_t)0 - (uint32_t)(x == 0.0f), x, presk_sin_quarters(x, 0));
 }
 
 static inline float presk_cos_f32(float x)
