@@ -133,7 +133,7 @@ static inline void presk_strip_f32(float *restrict to, ptrdiff_t width, ptrdiff_
         memcpy(to + (i + 2) * width, &c, sizeof c);
         memcpy(to + (i + 3) * width, &d, sizeof d);
     }
-    for (; i < k; i++) {
+    for (int rest = 0; rest < 3 && i < k; rest++, i++) {
         for (ptrdiff_t j = 0; j < 4; j++) {
             to[i * width + j] = from[j * across + i];
         }

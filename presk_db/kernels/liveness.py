@@ -120,8 +120,8 @@ def _kept(nodes: tuple[Statement | Nest, ...], wanted: set[str]) -> tuple[Statem
 
 
 def moving_values(nest: Nest, shapes: Mapping[str, tuple[int, ...]]) -> frozenset[str]:
-    """The values inside that can differ between iterations of the loop."""
-    moving = {nest.loop.var}
+    """The values inside that can differ between iterations of the loop; its accumulators, of which each has its own."""
+    moving = {nest.loop.var, *(s.dest for s in nest.body if isinstance(s, Acc))}
     size = 0
     while size != len(moving):
         size = len(moving)
