@@ -16,6 +16,16 @@
 #define PRESK_PARALLEL(pieces)
 #endif
 
+/* The threads that a team may have. */
+static inline int presk_threads(void)
+{
+#if defined(_OPENMP)
+    return omp_get_max_threads();
+#else
+    return 1;
+#endif
+}
+
 /* The pieces into which a launch is divided: at most `most` (1 for one too small to divide), at most its units, at most
  * the threads of a team. */
 static inline ptrdiff_t presk_pieces(ptrdiff_t units, ptrdiff_t most)

@@ -19,18 +19,24 @@ select
     when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
     else 'uint8_t'
   end,
-  coalesce(replace(replace(v.shape, '[', '('), ']', ')'), '(' || a.elements || ' elements)'),
+  coalesce(replace(replace(v.shape, '[', '('), ']', ')'), '(' || a.elements || ' elements)')
+    || case when p.matrix is null then '' else ', packed' end,
   case b.role
     when 'weight' then 'w->' || fw.name
     when 'input' then 'in->' || fa.name
     when 'output' then 'out->' || fa.name
     else ''
+  end || case
+    when a.offset = 0 then ''
+    when p.matrix is null then ' + ' || a.offset
+    else ' + ' || a.offset / (p.k * p.n) * p.matrix
   end
 from forms f
 join call_arguments a on a.recording_id = f.recording_id and a.call = f.call
 join buffers b on b.recording_id = a.recording_id and b.number = a.buffer
 join names n on n.namespace = 'scope:' || f.number and n.number = a.position
 left join views v on v.recording_id = a.recording_id and v.number = a.view
+left join weight_places p on p.buffer = a.buffer
 left join names fw on fw.namespace = 'field:weight' and fw.number = b.number
 left join names fa on fa.namespace = 'field:argument' and fa.number = b.number
 where f.recording_id = :recording

@@ -6,9 +6,13 @@
 #include "presk_profile.h"
 #include "presk_trace.h"
 
+#define k_team ${program.prefix}_k_team
 % for k in kernels:
 #define ${k.name} ${program.prefix}_k_${k.name}
 % endfor
+
+/* What kernels pack goes to `scratch`, which has the bytes of that many threads; 0 threads: as many as there are. */
+void k_team(void *scratch, ptrdiff_t threads);
 
 % for k in kernels:
 ${k.prototype}

@@ -1,5 +1,10 @@
--- The distinct kernels, in order of their first launch, with how often each is launched.
-select n.name, k.text as kernel_text, count(*) as uses
+-- The distinct kernels, in order of their first launch, with how often each is launched, and whether its right operand
+-- is a weight that is packed at load.
+select
+  n.name,
+  k.text as kernel_text,
+  count(*) as uses,
+  exists (select 1 from packed p where p.kernel_id = l.kernel_id) as packed
 from launches l
 join kernels k on k.id = l.kernel_id
 join names n on n.namespace = 'kernel' and n.number = l.kernel_id

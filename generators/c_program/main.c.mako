@@ -5,6 +5,7 @@
 #include "model.h"
 #include "presk_tensors.h"
 #include "presk_profile.h"
+#include "presk_threads.h"
 #include "presk_trace.h"
 
 static const char usage[] =
@@ -134,7 +135,7 @@ static bool run(const char *program, const char *weights, const char *inputs, co
 % else:
     (void)inputs;
 % endif
-    arena = presk_alloc((size_t)${program.prefix.upper()}_ARENA_BYTES);
+    arena = presk_alloc(${program.prefix}_memory_bytes(presk_threads()));
     writer = presk_writer_new();
 % for o in outputs:
     out.${o.name} = presk_alloc(INT64_C(${o.bytes}));
@@ -144,11 +145,11 @@ static bool run(const char *program, const char *weights, const char *inputs, co
             (long long)${program.prefix.upper()}_ARENA_BYTES);
         goto end;
     }
-    ${program.prefix}_run(&w, &in, &out, arena);
+    ${program.prefix}_run(&w, &in, &out, arena, presk_threads());
 #if defined(PRESK_PROFILE)
     presk_profile_reset(); /* the first run was the warm-up */
     for (long i = 0; i < profiled_runs; i++) {
-        ${program.prefix}_run(&w, &in, &out, arena);
+        ${program.prefix}_run(&w, &in, &out, arena, presk_threads());
     }
     if (profile_path != NULL && !presk_profile_save(profile_path, &e)) {
         goto end;

@@ -123,6 +123,11 @@ bool ${program.prefix}_check(const ${program.prefix}_inputs *in, presk_error *e)
     return true;
 }
 
+size_t ${program.prefix}_memory_bytes(int threads)
+{
+    return (size_t)${program.prefix.upper()}_ARENA_BYTES + (size_t)(threads < 1 ? 1 : threads) * ${max(k.scratch for k in kernels) if kernels else 0};
+}
+
 % if program.straight_line:
 <%include file="straight_line.mako"/>
 % else:

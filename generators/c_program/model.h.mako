@@ -43,9 +43,13 @@ void ${program.prefix}_weights_free(${program.prefix}_weights *w);
 /* True if every integer input is in its range, else E1204. */
 bool ${program.prefix}_check(const ${program.prefix}_inputs *in, presk_error *e);
 
-/* Computes the outputs. `arena` has ${program.prefix.upper()}_ARENA_BYTES bytes, aligned to 64; nothing is allocated.
+/* The bytes of memory that a run on that many threads needs: the arena, and what kernels pack for each thread. */
+size_t ${program.prefix}_memory_bytes(int threads);
+
+/* Computes the outputs on at most that many threads (without OpenMP on one): no bit depends on it. `arena` has
+ * ${program.prefix}_memory_bytes(threads) bytes, aligned to 64; nothing is allocated.
  * Call presk_rt_probe() once before, and ${program.prefix}_check() on inputs that you do not trust. */
 void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.prefix}_inputs *in,
-    const ${program.prefix}_outputs *out, void *arena);
+    const ${program.prefix}_outputs *out, void *arena, int threads);
 
 #endif

@@ -18,8 +18,12 @@ select
     else '(' || case b.type
       when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
       else 'uint8_t'
-    end || ' *)(arena + ' || t.byte_offset || ')'
-  end || case v.offset when 0 then '' else ' + ' || v.offset end as argument
+    end || ' *)((unsigned char *)arena + ' || t.byte_offset || ')'
+  end || case
+    when v.offset = 0 then ''
+    when w.matrix is null then ' + ' || v.offset
+    else ' + ' || v.offset / (w.k * w.n) * w.matrix
+  end as argument
 from operations o
 join launches l on l.recording_id = o.recording_id and l.operation = o.number
 join names n on n.namespace = 'kernel' and n.number = l.kernel_id
@@ -29,5 +33,6 @@ join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
 left join names wn on wn.namespace = 'field:weight' and wn.number = b.number
 left join names an on an.namespace = 'field:argument' and an.number = b.number
 left join placed t on t.number = b.number
+left join weight_places w on w.buffer = b.number
 where o.recording_id = :recording
 order by o.number, a.position

@@ -1,23 +1,21 @@
--- The tensors of the weights file, and where each goes: in file order of the recording.
-with placed as (
-  select
-    number,
-    type,
-    case type when 'f64' then 8 when 'bf16' then 2 else 4 end as size,
-    coalesce(sum((bytes + 63) / 64 * 64) over (
-      order by number rows between unbounded preceding and 1 preceding
-    ), 0) as byte_offset
-  from buffers
-  where recording_id = :recording and role = 'weight'
-)
+-- The tensors of the weights file, and where each goes. A part that is packed holds whole matrices, `k` is 0 for others.
 select
   p.tensor,
   json_array_length(p.shape) as rank,
   case p.shape when '[]' then '{0}' else replace(replace(p.shape, '[', '{'), ']', '}') end as shape,
   p.transposed,
   'PRESK_' || upper(b.type) as dtype,
-  b.byte_offset + p.offset * b.size as byte_offset
+  w.byte_offset + case
+    when w.matrix is null then p.offset
+    else p.offset / (w.k * w.n) * w.matrix
+  end * w.size as byte_offset,
+  case when w.matrix is null then 0 else w.k end as k,
+  coalesce(w.n, 0) as n,
+  coalesce(w.down, 0) as down,
+  coalesce(w.across, 0) as across,
+  coalesce(w.matrix, 0) as matrix
 from weight_parts p
-join placed b on b.number = p.buffer
+join buffers b on b.recording_id = p.recording_id and b.number = p.buffer
+join weight_places w on w.buffer = p.buffer
 where p.recording_id = :recording
 order by p.number

@@ -32,13 +32,14 @@ ${c_call("    ", item[0].function, [a.argument for a in item])}
 
 % endfor
 void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.prefix}_inputs *in,
-    const ${program.prefix}_outputs *out, void *arena)
+    const ${program.prefix}_outputs *out, void *arena, int threads)
 {
     (void)w;
     (void)in;
     (void)out;
     (void)arena;
     PRESK_TRACE_BEGIN(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
+    k_team((unsigned char *)arena + INT64_C(${sizes[0].arena_bytes}), threads < 1 ? 1 : threads);
 % for f in forms[-1:]:
 ${c_call("    ", f.name, [p.given for p in form_parameters[f.form]])}
 % endfor

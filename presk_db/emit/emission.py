@@ -16,6 +16,7 @@ from presk_db.emit.generator import Generator, OutputFile, Query
 from presk_db.emit.names import c_name, c_names
 from presk_db.emit.printers import PRINTERS
 from presk_db.emit.render import rendered
+from presk_db.emit.schedules import set_packed
 from presk_db.emit.tensors import write_tensors
 from presk_db.errors import EmissionUnwritable, GeneratorBad
 from presk_db.resources import resource_folder
@@ -76,6 +77,7 @@ def emitted(
         if wanted and len(wanted[0]) != 3:
             raise GeneratorBad("it must give namespace, number, wanted", "the names' query")
         reader.set_names(c_names((str(s), int(n), str(name)) for s, n, name in wanted))
+    set_packed(reader)
     values: dict[str, Any] = {q.name: _rows(reader, q, binds) for q in generator.queries}
     values["program"] = SimpleNamespace(
         prefix=c_name(recording.name), name=recording.name, digest=recording.digest, **binds

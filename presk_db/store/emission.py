@@ -15,7 +15,7 @@ from presk_db.store.engine import reading
 from presk_db.store.exact import Enclosure, read_enclosures
 from presk_db.store.tensors import read_tensors
 
-_NAMES = "create temporary table names (namespace text, number integer, name text, primary key (namespace, number))"
+_NAMES = "namespace text, number integer, name text"
 
 
 class EmissionReader:
@@ -28,11 +28,16 @@ class EmissionReader:
 
     def set_names(self, names: Sequence[tuple[str, int, str]]) -> None:
         """Fills the temporary table `names` (namespace, number, name) anew."""
-        self.connection.execute(text("drop table if exists temp.names"))
-        self.connection.execute(text(_NAMES))
-        rows = [{"namespace": s, "number": n, "name": name} for s, n, name in names]
+        self.fill("names", _NAMES, names)
+
+    def fill(self, table: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Fills a temporary table anew; `columns` is its definition, whose names do not hold commas."""
+        self.connection.execute(text(f"drop table if exists temp.{table}"))
+        self.connection.execute(text(f"create temporary table {table} ({columns})"))
+        names = [column.split()[0] for column in columns.split(",")]
         if rows:
-            self.connection.execute(text("insert into temp.names values (:namespace, :number, :name)"), rows)
+            insert = f"insert into temp.{table} values ({', '.join(f':{n}' for n in names)})"
+            self.connection.execute(text(insert), [dict(zip(names, row, strict=True)) for row in rows])
 
     def rows(self, sql: str, binds: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """The rows of a query as tuples."""
