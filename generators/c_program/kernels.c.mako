@@ -2,7 +2,7 @@
 #include "kernels.h"
 % for k in kernels:
 
-/* Launched ${k.uses} times. */
+/* Launched ${k.uses}. */
 % for line in k.lines:
 ${line}
 % endfor

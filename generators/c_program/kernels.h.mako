@@ -6,7 +6,7 @@
 #include "presk_trace.h"
 
 % for k in kernels:
-#define ${k.name} ${program.prefix}_k_${k.name}
+#define ${k.name} ${program.prefix}_${k.name}
 % endfor
 
 % for k in kernels:

@@ -1,5 +1,5 @@
 -- The distinct kernels, in order of their first launch, with how often each is launched.
-select n.name, k.text as kernel_text, count(*) as uses
+select n.name, k.text as kernel_text, case count(*) when 1 then 'once' when 2 then 'twice' else count(*) || ' times' end as uses
 from launches l
 join kernels k on k.id = l.kernel_id
 join names n on n.namespace = 'kernel' and n.number = l.kernel_id

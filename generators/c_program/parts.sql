@@ -76,7 +76,7 @@ select
   r.first,
   r.layers,
   json_array_length(p.shape) as rank,
-  case p.shape when '[]' then '{0}' else replace(replace(p.shape, '[', '{'), ']', '}') end as shape,
+  case p.shape when '[]' then '{0}' else replace(replace(replace(p.shape, '[', '{'), ']', '}'), ',', ', ') end as shape,
   p.transposed,
   'PRESK_' || upper(b.type) as dtype,
   b.byte_offset + r.offset * b.size as byte_offset,

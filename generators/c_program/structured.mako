@@ -1,5 +1,5 @@
 % for f in forms:
-/* ${f.source | c_comment}: called ${f.uses} times. */
+/* ${f.source | c_comment}: called ${f.uses}. */
 static void ${f.name}(
 % for p in form_parameters[f.form]:
     ${p.ctype} *${p.name}${"" if loop.last else ","} /* ${p.shape} */
@@ -7,7 +7,7 @@ static void ${f.name}(
 )
 {
 % for v in form_locals.get(f.form, []):
-    ${v.ctype} *${v.name} = (${v.ctype} *)(frame + ${v.frame_offset}); /* ${v.shape} */
+    ${v.ctype} *${v.name} = (${v.ctype} *)${v.place}; /* ${v.shape} */
 % endfor
 % for item in form_steps.get(f.form, {}).values():
 % if item[0].iterations:

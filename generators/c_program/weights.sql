@@ -3,7 +3,7 @@ select
   n.name,
   case b.type when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' end as ctype,
   'PRESK_' || upper(b.type) as dtype,
-  replace(replace(b.shape, '[', '('), ']', ')') as shape,
+  replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ') as shape,
   b.name as site,
   coalesce(sum((b.bytes + 63) / 64 * 64) over (
     order by b.number rows between unbounded preceding and 1 preceding
