@@ -29,7 +29,7 @@ select
     when 'input' then 'in->' || fa.name
     when 'output' then 'out->' || fa.name
     else ''
-  end
+  end || case a.offset when 0 then '' else ' + ' || a.offset end
 from forms f
 join call_arguments a on a.recording_id = f.recording_id and a.call = f.call
 join buffers b on b.recording_id = a.recording_id and b.number = a.buffer

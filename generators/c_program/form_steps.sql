@@ -49,7 +49,7 @@ with step as ( -- items that stand alone, and the first of each loop
         when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
         else 'uint8_t'
       end || ' *)(frame + ' || l.base
-      || case when l.period > 1 then ' + turn_' || a.position || ' * ' || l.distance else '' end || ')'
+      || case when l.period > 1 then ' + turn_' || s.number || '_' || a.position || ' * ' || l.distance else '' end || ')'
     else
       n.name
     end

@@ -13,14 +13,14 @@ static void ${f.name}(
 % if item[0].iterations:
 % for a in item:
 % if a.turn:
-    ptrdiff_t turn_${a.position} = ${a.phase};
+    ptrdiff_t turn_${a.item}_${a.position} = ${a.phase};
 % endif
 % endfor
     for (ptrdiff_t l = 0; l < ${item[0].iterations}; l++) { /* layers ${item[0].first_iteration} to ${item[0].last_iteration} */
 ${c_call("        ", item[0].function, [a.argument for a in item])}
 % for a in item:
 % if a.turn:
-        turn_${a.position} = turn_${a.position} + 1 == ${a.turn} ? 0 : turn_${a.position} + 1;
+        turn_${a.item}_${a.position} = turn_${a.item}_${a.position} + 1 == ${a.turn} ? 0 : turn_${a.item}_${a.position} + 1;
 % endif
 % endfor
     }
