@@ -283,6 +283,12 @@ class DatabaseDamaged(PreskError):
     code = "E5005"
 
 
+class QueryBad(PreskError):
+    """A query is unknown, malformed, or would do more than read."""
+
+    code = "E5006"
+
+
 # --- E6 generators ----------------------------------------------------------------------------------------------
 
 

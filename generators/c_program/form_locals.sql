@@ -18,9 +18,8 @@ select
     when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
     else 'uint8_t'
   end as ctype,
-  replace(replace(b.shape, '[', '('), ']', ')') as shape,
-  s.offset as frame_offset,
-  s.bytes
+  replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ') as shape,
+  case s.offset when 0 then 'frame' else '(frame + ' || s.offset || ')' end as place
 from forms f
 join call_locals l on l.recording_id = f.recording_id and l.call = f.call
 join named m on m.form = f.number and m.slot = l.number

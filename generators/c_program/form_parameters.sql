@@ -19,8 +19,11 @@ select
     when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
     else 'uint8_t'
   end,
-  coalesce(replace(replace(v.shape, '[', '('), ']', ')'), '(' || a.elements || ' elements)')
-    || case when p.matrix is null then '' else ', packed' end,
+  case
+    when v.shape is not null then replace(replace(replace(v.shape, '[', '('), ']', ')'), ',', ', ')
+    when a.offset = 0 and a.elements = b.elements then replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ')
+    else '(' || a.elements || ' elements)'
+  end || case when p.matrix is null then '' else ', packed' end,
   case b.role
     when 'weight' then 'w->' || fw.name
     when 'input' then 'in->' || fa.name

@@ -7,8 +7,8 @@ select
   end as ctype,
   'PRESK_' || upper(b.type) as dtype,
   json_array_length(b.shape) as rank,
-  case b.shape when '[]' then '{0}' else replace(replace(b.shape, '[', '{'), ']', '}') end as extents,
-  replace(replace(b.shape, '[', '('), ']', ')') as shape,
+  case b.shape when '[]' then '{0}' else replace(replace(replace(b.shape, '[', '{'), ']', '}'), ',', ', ') end as extents,
+  replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ') as shape,
   b.elements,
   b.bytes,
   coalesce(b.int_limit, -1) as int_limit

@@ -15,9 +15,20 @@ void k_team(void *scratch, ptrdiff_t threads)
     team.scratch = scratch;
     team.threads = threads;
 }
+
+void k_pack(presk_dtype type, void *to, ptrdiff_t k, ptrdiff_t n, const void *from, ptrdiff_t down, ptrdiff_t across)
+{
+    if (type == PRESK_F64) {
+        presk_pack_f64(to, 0, (n + PRESK_COLUMNS_F64 - 1) / PRESK_COLUMNS_F64, k, n, from, down, across);
+    } else if (type == PRESK_F32) {
+        presk_pack_f32(to, 0, (n + PRESK_COLUMNS_F32 - 1) / PRESK_COLUMNS_F32, k, n, from, down, across);
+    } else {
+        presk_pack_bf16(to, 0, (n + PRESK_COLUMNS_F32 - 1) / PRESK_COLUMNS_F32, k, n, from, down, across);
+    }
+}
 % for k in kernels:
 
-/* Launched ${k.uses} times; schedule: ${k.schedule}. */
+/* Launched ${k.uses}; schedule: ${k.schedule}. */
 % for line in k.lines:
 ${line}
 % endfor

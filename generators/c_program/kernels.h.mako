@@ -4,15 +4,20 @@
 
 #include "presk_kernel.h"
 #include "presk_profile.h"
+#include "presk_tensors.h"
 #include "presk_trace.h"
 
 #define k_team ${program.prefix}_k_team
+#define k_pack ${program.prefix}_k_pack
 % for k in kernels:
-#define ${k.name} ${program.prefix}_k_${k.name}
+#define ${k.name} ${program.prefix}_${k.name}
 % endfor
 
 /* What kernels pack goes to `scratch`, which has the bytes of that many threads; 0 threads: as many as there are. */
 void k_team(void *scratch, ptrdiff_t threads);
+
+/* Packs a (k, n) matrix of weights, with element (i, j) at from[i * down + j * across], into panels of columns. */
+void k_pack(presk_dtype type, void *to, ptrdiff_t k, ptrdiff_t n, const void *from, ptrdiff_t down, ptrdiff_t across);
 
 % for k in kernels:
 ${k.prototype}

@@ -3,7 +3,7 @@
 select
   n.name,
   k.text as kernel_text,
-  count(*) as uses,
+  case count(*) when 1 then 'once' when 2 then 'twice' else count(*) || ' times' end as uses,
   exists (select 1 from packed p where p.kernel_id = l.kernel_id) as packed
 from launches l
 join kernels k on k.id = l.kernel_id

@@ -10,6 +10,19 @@ with written as ( -- the label of the first launch that writes each temporary
     group by v.buffer
   ) v
   join operations o on o.recording_id = :recording and o.number = v.operation
+), given as ( -- what the calls of each form are given at a position
+  select distinct
+    c.form,
+    a.position,
+    a.mode,
+    b.role,
+    coalesce(w.label || '_out', b.name) as wanted,
+    case b.role when 'weight' then substr(b.name, length(rtrim(b.name, replace(b.name, '.', ''))) + 1) end as ending
+  from call_forms c
+  join call_arguments a on a.recording_id = c.recording_id and a.call = c.call
+  join buffers b on b.recording_id = a.recording_id and b.number = a.buffer
+  left join written w on w.buffer = a.buffer and b.role = 'temp'
+  where c.recording_id = :recording
 )
 select namespace, number, wanted
 from (
@@ -28,12 +41,23 @@ from (
   from buffers
   where recording_id = :recording and role in ('weight', 'input', 'output')
   union all
-  select 3, 'scope:' || f.number, a.position, case b.role when 'temp' then w.label || '_out' else b.name end, a.position
-  from forms f
-  join call_arguments a on a.recording_id = f.recording_id and a.call = f.call
-  join buffers b on b.recording_id = a.recording_id and b.number = a.buffer
-  left join written w on w.buffer = a.buffer
-  where f.recording_id = :recording
+  -- a parameter has the name of what its calls give it; where they differ, what those names end in, else x or y
+  select
+    3,
+    'scope:' || form,
+    position,
+    case
+      when min(wanted) = max(wanted) then min(wanted)
+      when min(ending) = 'w' and max(ending) = 'w' then 'weight'
+      when min(ending) = 'b' and max(ending) = 'b' then 'bias'
+      when min(ending) = max(ending) then min(ending)
+      when max(role) = 'weight' and min(role) = 'weight' then 'weight'
+      when max(mode) = 'read' then 'x'
+      else 'y'
+    end,
+    position
+  from given
+  group by form, position
   union all
   select 4, 'scope:' || f.number, 1000000 + l.number, w.label || '_out', l.number
   from forms f

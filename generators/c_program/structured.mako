@@ -1,5 +1,5 @@
 % for f in forms:
-/* ${f.source | c_comment}: called ${f.uses} times. */
+/* ${f.source | c_comment}: called ${f.uses}. */
 static void ${f.name}(
 % for p in form_parameters[f.form]:
     ${p.ctype} *${p.name}${"" if loop.last else ","} /* ${p.shape} */
@@ -7,20 +7,20 @@ static void ${f.name}(
 )
 {
 % for v in form_locals.get(f.form, []):
-    ${v.ctype} *${v.name} = (${v.ctype} *)(frame + ${v.frame_offset}); /* ${v.shape} */
+    ${v.ctype} *${v.name} = (${v.ctype} *)${v.place}; /* ${v.shape} */
 % endfor
 % for item in form_steps.get(f.form, {}).values():
 % if item[0].iterations:
 % for a in item:
 % if a.turn:
-    ptrdiff_t turn_${a.position} = ${a.phase};
+    ptrdiff_t turn_${a.item}_${a.position} = ${a.phase};
 % endif
 % endfor
     for (ptrdiff_t l = 0; l < ${item[0].iterations}; l++) { /* layers ${item[0].first_iteration} to ${item[0].last_iteration} */
 ${c_call("        ", item[0].function, [a.argument for a in item])}
 % for a in item:
 % if a.turn:
-        turn_${a.position} = turn_${a.position} + 1 == ${a.turn} ? 0 : turn_${a.position} + 1;
+        turn_${a.item}_${a.position} = turn_${a.item}_${a.position} + 1 == ${a.turn} ? 0 : turn_${a.item}_${a.position} + 1;
 % endif
 % endfor
     }

@@ -3,7 +3,8 @@ select
   n.name,
   case b.type when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' end as ctype,
   'PRESK_' || upper(b.type) as dtype,
-  replace(replace(b.shape, '[', '('), ']', ')') || case when w.matrix is null then '' else ', packed' end as shape,
+  replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ')
+    || case when w.matrix is null then '' else ', packed' end as shape,
   b.name as site,
   w.byte_offset
 from buffers b

@@ -10,6 +10,7 @@ import click
 
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.progress import Progress
+from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
 from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
@@ -24,6 +25,7 @@ from presk_db.store.check import check_database
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import check_writable, open_database, upgrade_database
 from presk_db.store.ingest import write_recording
+from presk_db.store.query import answer, query_sql
 from presk_db.store.recordings import find_recording, list_recordings, read_graph, summary
 
 DB = click.option("--db", default="presk.db", show_default=True, help="The database: a path or an SQLAlchemy URL.")
@@ -162,6 +164,27 @@ _shown("launches", launches_text, "Every launch in order, with its buffers.")
 _shown("calls", calls_text, "The tree of calls, with their forms.")
 _shown("forms", forms_text, "The distinct functions, by use.")
 _shown("arena", arena_text, "The memory of temporaries: peak, and who is alive at it.")
+
+
+@cli.command()
+@click.argument("query", required=False)
+@click.argument("recording", required=False)
+@click.option("--csv", "form", flag_value="csv", help="Comma-separated values.")
+@click.option("--json", "form", flag_value="json", help="A list with one object a row.")
+@DB
+def query(query: str | None, recording: str | None, form: str | None, db: str) -> None:
+    """Answers QUERY, a name or an SQL text, about RECORDING [default: latest]; without QUERY, lists the names.
+
+    In SQL, `:recording` is the recording's id. A query only reads.
+    """
+    if query is None:
+        click.echo(names_text())
+        return
+    sql = query_sql(query)
+    engine = open_database(db)
+    about = find_recording(engine, recording or "latest").id if recording or ":recording" in sql else None
+    found = answer(engine, sql, about)
+    click.echo({"csv": answer_csv, "json": answer_json}.get(form or "", answer_text)(found))
 
 
 @cli.group()

@@ -9,7 +9,8 @@ RESERVED: frozenset[str] = frozenset(
     _Imaginary alignas alignof atomic bool complex constexpr false generic imaginary noreturn nullptr static_assert
     thread_local true typeof asm main errno stdin stdout stderr assert NULL EOF exp expm1 log log1p tanh sin cos erf sqrt
     fabs floor ceil fma fmin fmax pow abs index malloc free memcpy printf exit linux unix i386 near far min max y0 y1 yn
-    j0 j1 jn gamma signal time div remove rename read write open close frame arena weights inputs outputs in out w l
+    j0 j1 jn k_team k_pack team gamma signal time div remove rename read write open close frame arena weights inputs
+    outputs in out w l
     memory part parts is_ignored is_tied_head load_parts none strlen strcmp strncmp memcmp memset fprintf fputs puts stderr
     isnan isinf isfinite isnormal signbit fpclassify offsetof asm typeof I
     size_t ptrdiff_t int64_t uint64_t int32_t uint32_t uint16_t uint8_t NAN INFINITY""".split()  # noqa: SIM905 - words
@@ -22,7 +23,7 @@ def c_name(wanted: str) -> str:
     name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", wanted)).strip("_")
     if not name or name[0].isdigit():
         name = f"n{name}"
-    if name in RESERVED or name.lower().startswith("presk") or re.fullmatch(r"[ailnsv]\d+", name):
+    if name in RESERVED or name.lower().startswith("presk") or re.fullmatch(r"[ailnsv]\d+|turn_\d+_\d+", name):
         name = f"{name}_"
     return name[:60].rstrip("_") + ("_" if name.endswith("_") else "")
 

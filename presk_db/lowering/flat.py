@@ -23,7 +23,7 @@ Scope = tuple[tuple[int, int], ...]
 
 @dataclass(eq=False)
 class Value:
-    """A value of the flat graph. `window` says that it is layer `l` of a stacked value: (that value, l)."""
+    """A value of the flat graph. With `window` (v, l) it is the l-th run of as many elements as it has in v's memory."""
 
     id: int
     kind: Kind
@@ -143,13 +143,13 @@ class _Flattener:
         fold = len(self.flat.folds)
         self.flat.folds.append(FoldInfo(fold, call, self.function_number(function), label, length, e["descending"]))
         carry, stacks, shared = inputs[:carried], inputs[carried : carried + stacked], inputs[carried + stacked :]
-        stacks = [self.contiguous(s, call, scope, e.source) for s in stacks]
+        memory = [self.contiguous(s, call, scope, e.source) for s in stacks]
         outputs = [self.value(var, f"{path}/{label}/stack.{i}") for i, var in enumerate(e.outputs[carried:])]
         collected: dict[int, list[Value]] = {}
         order = range(length - 1, -1, -1) if e["descending"] else range(length)
         for l in order:
             name = f"{label}.{l}"
-            layers = [self.layer(s, l) for s in stacks]
+            layers = [self.layer(s, root, first + l) for s, (root, first) in zip(stacks, memory, strict=True)]
             number = self.call(function, call, name, fold, l)
             inside = (*scope, (fold, l))
             results = self.body(function, [*carry, *layers, *shared], number, f"{path}/{name}", inside)
@@ -167,12 +167,22 @@ class _Flattener:
         copy = Value(self.count, value.kind, value.shape, value.limit, site, type_)
         return self.append("pack", [value], copy, {}, call, scope, source)
 
-    def contiguous(self, stack: Value, call: int, scope: Scope, source: str) -> Value:
-        """A stacked value such that its layers are windows of memory: itself, or a copy."""
-        if stack.equation is not None and stack.equation.op in UNSTORED:
-            stack = self.copy(stack, f"{stack.site}/copy", stack.type, call, scope, source)
-        self.flat.stored.add(stack.id)
-        return stack
+    def contiguous(self, stack: Value, call: int, scope: Scope, source: str) -> tuple[Value, int]:
+        """A value whose memory holds the stack's layers one after the other, and the place of the first among them.
+
+        That is the stack itself, what it is a reshape or a leading slice of, or a copy.
+        """
+        root, offset = stack, 0
+        while root.equation is not None and _keeps_rows(root.equation):
+            e = root.equation
+            root = e.inputs[0]
+            offset += e.attributes.get("start", 0) * math.prod(root.shape[1:])
+        size = math.prod(stack.shape[1:])
+        alike = (root.type, root.limit) == (stack.type, stack.limit) and size > 0 and offset % size == 0
+        if not alike or (root.equation is not None and root.equation.op in UNSTORED):
+            root, offset = self.copy(stack, f"{stack.site}/copy", stack.type, call, scope, source), 0
+        self.flat.stored.add(root.id)
+        return root, offset // size if size else 0
 
     def part(self, value: Value, stack: Value, call: int, scope: Scope, source: str) -> Value:
         """What an iteration collects: a value that this iteration computes for this stack alone, or else a copy."""
@@ -183,11 +193,16 @@ class _Flattener:
         self.taken.add(value.id)
         return value
 
-    def layer(self, stack: Value, l: int) -> Value:
+    def layer(self, stack: Value, root: Value, place: int) -> Value:
         self.count += 1
-        layer = Value(self.count, stack.kind, stack.shape[1:], stack.limit, f"{stack.site}.{l}", stack.type)
-        layer.window = (stack, l)
+        layer = Value(self.count, stack.kind, stack.shape[1:], stack.limit, f"{root.site}.{place}", stack.type)
+        layer.window = (root, place)
         return layer
+
+
+def _keeps_rows(e: FlatEquation) -> bool:
+    """Whether the equation gives a run of its operand's elements in their order."""
+    return e.op == "reshape" or (e.op == "slice" and e.attributes["axis"] == 0)
 
 
 def flat_graph(graph: Graph, realization: Realization) -> Flat:
