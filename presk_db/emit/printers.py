@@ -36,13 +36,20 @@ def _c_function(row: Any) -> dict[str, Any]:
 def _launch(kernel: Kernel, name: str, schedule: Schedule, scratch: int, pieces: int) -> list[str]:
     """The body of the function that launches all units."""
     own, names = ["first", "last"], [p.name for p in kernel.parameters]
+    memory = []  # the team is this thread's own: the pieces' threads take it from a variable
     if len(parameter_names(kernel, schedule)) > len(names) + 2:
-        own.append(f"team.scratch + piece * {scratch}" if pieces > 1 else "team.scratch")
+        own.append(f"scratch + piece * {scratch}")
+        memory = ["    unsigned char *const scratch = team.scratch;"]
     call = f"{name}_part({', '.join([*own, *names])})"
-    written = [f"    PRESK_TRACE_WRITE({a.name}, {prod(a.shape)} * sizeof *{a.name});" for a in kernel.arrays if a.mode == "out"]
+    written = [
+        f"    PRESK_TRACE_WRITE({a.name}, {prod(a.shape)} * sizeof *{a.name});"
+        for a in kernel.arrays
+        if a.mode == "out"
+    ]
     if units(kernel, schedule) == 0:
         return [*written, *(f"    (void){n};" for n in names)]
     return [
+        *memory,
         *written,
         "    PRESK_PROFILE_BEGIN();",
         f"    PRESK_LAUNCH({units(kernel, schedule)}, presk_least({pieces}, team.threads),",
