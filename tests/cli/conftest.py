@@ -7,7 +7,7 @@ import pytest
 from pipeline import FIXTURES, ROOT
 
 sys.path.insert(0, str(ROOT / "tests" / "checkpoints"))
-from gguf_bytes import LLAMA, gguf_bytes, llama_arrays, raw_f32  # noqa: E402 - another folder's helper
+from gguf_bytes import LLAMA, gguf_bytes, llama_arrays, raw_f32
 
 
 @pytest.fixture

@@ -91,14 +91,22 @@ def test_an_interrupt(tmp_path: Path) -> None:
 def test_a_full_standard_output(recorded: Path) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [*COMMAND, "list"], cwd=recorded, env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+            [*COMMAND, "list"],
+            cwd=recorded,
+            env=ENVIRONMENT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
         )
     one_line(done, "E1108")
 
 
 def test_a_reader_that_leaves(recorded: Path) -> None:
     line = f"'{sys.executable}' -m presk_db.cli.main show kernels first | head -n 1"
-    done = subprocess.run(["sh", "-c", line], cwd=recorded, env=ENVIRONMENT, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=recorded, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
     assert done.stderr == ""
     assert len(done.stdout.splitlines()) == 1
 

@@ -23,7 +23,9 @@ def toml(tmp_path: Path) -> Write:
 
 
 def test_every_key(toml: Write, tmp_path: Path) -> None:
-    text = 'model="m.json"\nentry="loss"\ndims={B=2,T=3}\ntype="f64"\nweights="w.safetensors"\ninputs="seed:4"\nseed=5\n'
+    text = (
+        'model="m.json"\nentry="loss"\ndims={B=2,T=3}\ntype="f64"\nweights="w.safetensors"\ninputs="seed:4"\nseed=5\n'
+    )
     spec = spec_from(toml(text + 'name="n"\n'), {})
     assert spec.model == str(tmp_path / "m.json")
     assert spec.weights == str(tmp_path / "w.safetensors")
