@@ -57,9 +57,22 @@ def test_help_and_version(presk: Presk) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("frobnicate",), ("record",), ("emit", "x"), ("show",), ("show", "nothing", "x"), ("list", "--colour")]
-    + [("record", "c", "--dim", "T"), ("record", "c", "--dim", "T=-1"), ("record", "c", "--dim", "T=" + "9" * 5000)]
-    + [("record", "c", "--dim", "T=1", "--dim", "T=2"), ("record", "c", "--seed", "x"), ("db",), ("checkpoint",)],
+    [
+        (),
+        ("frobnicate",),
+        ("record",),
+        ("emit", "x"),
+        ("show",),
+        ("show", "nothing", "x"),
+        ("list", "--colour"),
+        ("record", "c", "--dim", "T"),
+        ("record", "c", "--dim", "T=-1"),
+        ("record", "c", "--dim", "T=" + "9" * 5000),
+        ("record", "c", "--dim", "T=1", "--dim", "T=2"),
+        ("record", "c", "--seed", "x"),
+        ("db",),
+        ("checkpoint",),
+    ],
 )
 def test_usage(work: Path, fails: Fails, arguments: tuple[str, ...]) -> None:
     assert "--help` says how" in fails("E1000", *arguments)

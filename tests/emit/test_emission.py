@@ -139,7 +139,7 @@ def test_an_emission_replaces_an_emission_but_no_file_of_the_users(tmp_path: Pat
     emit(empty, recording, folder)
     assert content(folder) == first
     (folder / "conformance" / "notes.txt").write_text("mine")
-    with pytest.raises(EmissionUnwritable, match="E6002 .*it holds conformance/notes.txt"):
+    with pytest.raises(EmissionUnwritable, match=r"E6002 .*it holds conformance/notes.txt"):
         emit(empty, recording, folder)
     assert (folder / "conformance" / "notes.txt").read_text() == "mine"
 
