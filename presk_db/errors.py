@@ -157,6 +157,12 @@ class InputBad(PreskError):
     code = "E1205"
 
 
+class GraphTextBad(PreskError):
+    """A graph's text does not parse."""
+
+    code = "E1206"
+
+
 # --- E2 kernels -------------------------------------------------------------------------------------------------
 
 
@@ -311,3 +317,15 @@ class WeightsNotFound(PreskError):
     """The weights that a recording refers to are not where they were, or changed."""
 
     code = "E7004"
+
+
+class ExactUndecided(PreskError):
+    """The exact computation depends on a comparison that its precision cannot decide."""
+
+    code = "E7005"
+
+
+class ExactUnavailable(PreskError):
+    """The exact computation needs the package python-flint."""
+
+    code = "E7006"

@@ -4,10 +4,12 @@
 
 #include "model.h"
 #include "presk_tensors.h"
+#include "presk_trace.h"
 
 static const char usage[] =
-    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if inputs else ""}-o outputs.safetensors";
+    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if inputs else ""}-o outputs.safetensors, or -m";
 static const char tensors[] =
+    "  -m prints where the temporaries lie\n"
 % for i in inputs:
     "  input  " ${i.tensor | c_string} " ${i.shape}\n"
 % endfor
@@ -54,6 +56,32 @@ static ${i.ctype} *read_${i.name}(presk_file *file, presk_error *e)
 }
 
 % endfor
+% if not program.straight_line and memory_map:
+/* The temporaries: name, byte offset in the arena, bytes, first and last operation that uses it. */
+static const struct place {
+    const char *name;
+    long long offset, bytes, first, last;
+} places[] = {
+% for m in memory_map:
+    {${m.name | c_string}, ${m.byte_offset}, ${m.bytes}, ${m.first_use}, ${m.last_use}},
+% endfor
+};
+
+% endif
+static int print_memory_map(void)
+{
+% if not program.straight_line and memory_map:
+    printf("%12s %12s %6s %6s  %s\n", "offset", "bytes", "first", "last", "name");
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        const struct place *p = &places[i];
+        printf("%12lld %12lld %6lld %6lld  %s\n", p->offset, p->bytes, p->first, p->last, p->name);
+    }
+% endif
+    printf("arena %lld bytes, weights %lld bytes\n", (long long)${program.prefix.upper()}_ARENA_BYTES,
+        (long long)${program.prefix.upper()}_WEIGHT_BYTES);
+    return 0;
+}
+
 /* Reads the inputs, runs, writes the outputs. */
 static bool run(const char *program, const char *weights, const char *inputs, const char *outputs)
 {
@@ -110,6 +138,9 @@ static bool run(const char *program, const char *weights, const char *inputs, co
         goto end;
     }
     ${program.prefix}_run(&w, &in, &out, arena);
+#if defined(PRESK_TRACE_ARENA)
+    fprintf(stderr, "arena peak %zu of %lld bytes\n", presk_trace_peak(), (long long)${program.prefix.upper()}_ARENA_BYTES);
+#endif
 % for o in outputs:
     {
         static const int64_t shape[] = ${o.extents};
@@ -142,6 +173,9 @@ int main(int argc, char **argv)
     const char *inputs = NULL;
     const char *outputs = NULL;
     const char *program = argc > 0 ? argv[0] : "main";
+    if (argc == 2 && strcmp(argv[1], "-m") == 0) {
+        return print_memory_map();
+    }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
             printf("usage: %s %s\n", program, usage);

@@ -38,6 +38,7 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)in;
     (void)out;
     (void)arena;
+    PRESK_TRACE_BEGIN(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
 % for f in forms[-1:]:
 ${c_call("    ", f.name, [p.given for p in form_parameters[f.form]])}
 % endfor

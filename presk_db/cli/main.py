@@ -10,8 +10,10 @@ import click
 
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.progress import Progress
-from presk_db.cli.show import calls_text, kernels_text, launches_text, recordings_text, summary_text
+from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
+from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
+from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
@@ -110,11 +112,19 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
 @click.option("--weights", help="The checkpoint, where it is no longer where it was recorded.")
 @click.option("--cc", "compilers", multiple=True, help="A compiler; may be repeated [default: cc].")
 @click.option("--cflags", "flags", multiple=True, help="Its flags; may be repeated [default: -O3 -march=native].")
+@click.option("--exact", is_flag=True, help="Measures the native run's error against the exact reals instead.")
 @DB
-def check(recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], db: str) -> None:
+def check(
+    recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], exact: bool, db: str
+) -> None:
     """Emits RECORDING to a temporary folder, builds it, runs it, and compares every byte with the native run's."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
+    if exact:
+        with Progress() as shown:
+            report = exact_report(engine, stored, weights, shown)
+        click.echo(report.text(), nl=False)
+        return
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
     with Progress() as progress:
         results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
@@ -147,9 +157,11 @@ def _shown(name: str, text: Any, help_: str) -> None:
 
 
 _shown("graph", read_graph, "The entry over the real numbers: functions, equations, source lines.")
-_shown("calls", calls_text, "The tree of calls: functions, and layers of folds.")
 _shown("kernels", kernels_text, "Each distinct loop nest, with how often it is launched.")
 _shown("launches", launches_text, "Every launch in order, with its buffers.")
+_shown("calls", calls_text, "The tree of calls, with their forms.")
+_shown("forms", forms_text, "The distinct functions, by use.")
+_shown("arena", arena_text, "The memory of temporaries: peak, and who is alive at it.")
 
 
 @cli.group()

@@ -63,22 +63,6 @@ def kernels_text(engine: Engine, recording_id: int) -> str:
     return "\n".join(f"# {r.label}: {r.uses} launches, {r.digest[:16]}\n{r.text}" for r in found)
 
 
-def calls_text(engine: Engine, recording_id: int) -> str:
-    """The tree of calls, a line a call: its number, name, source line, and how many launches are its own."""
-    sql = """
-        select c.number, c.depth, c.label, f.name, f.source, count(o.number) as launches
-        from calls c
-        join functions f on f.recording_id = c.recording_id and f.number = c.function
-        left join operations o on o.recording_id = c.recording_id and o.call = c.number
-        where c.recording_id = :recording
-        group by c.number order by c.number
-    """
-    return "".join(
-        f"{r.number:>5} {'  ' * r.depth}{r.label or r.name}  {r.launches} launches  # {r.source}\n"
-        for r in rows(engine, sql, recording_id)
-    )
-
-
 def launches_text(engine: Engine, recording_id: int) -> str:
     """A line a launch: number, label, call, and its views."""
     sql = """

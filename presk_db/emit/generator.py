@@ -14,8 +14,9 @@ path = "model.h"
 template = "model.h.mako"
 when = "straight_line"                   optional: an option that must be set (or `!option`, unset)
 [[tensors]]
-path = "conformance/inputs.safetensors"  the recording's tensors in a role: input, native_output, or
-role = "input"                           `seeded_weights`, which are drawn again from the recording's seed
+path = "conformance/inputs.safetensors"  the recording's tensors in a role: input, native_output,
+role = "input"                           `seeded_weights`, which are drawn again from the recording's seed, or
+                                         `exact_bounds`, the exact outputs' enclosures where there are some
 [[copy]]
 folder = "runtime_c"                     files that go out unchanged
 pattern = "presk_*.[ch]"
@@ -30,7 +31,7 @@ from presk_db.emit.printers import PRINTERS
 from presk_db.errors import GeneratorBad
 from presk_db.resources import resource_folder
 
-ROLES = ("input", "native_output", "exact_output", "seeded_weights")
+ROLES = ("input", "native_output", "exact_output", "seeded_weights", "exact_bounds")
 
 
 @dataclass(frozen=True)

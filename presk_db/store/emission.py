@@ -12,6 +12,7 @@ from sqlalchemy.exc import StatementError
 from presk_db.errors import GeneratorBad
 from presk_db.recording.events import ObservedTensor
 from presk_db.store.engine import reading
+from presk_db.store.exact import Enclosure, read_enclosures
 from presk_db.store.tensors import read_tensors
 
 _NAMES = "create temporary table names (namespace text, number integer, name text, primary key (namespace, number))"
@@ -44,6 +45,10 @@ class EmissionReader:
     def tensors(self, role: str) -> tuple[ObservedTensor, ...]:
         """The recording's tensors in a role of the table: input, native_output, exact_output."""
         return read_tensors(self.engine, self.recording_id, role)
+
+    def enclosures(self) -> tuple[Enclosure, ...]:
+        """The bounds of the exact outputs, by name; none where they were not computed."""
+        return read_enclosures(self.connection, self.recording_id)
 
     def _result(self, sql: str, binds: Mapping[str, int]) -> Any:
         given = {**binds, "recording": self.recording_id}
