@@ -44,9 +44,9 @@ def fails(presk: Presk) -> Callable[..., str]:
 
 
 @pytest.fixture
-def memory() -> Engine:
-    """An empty database in memory."""
-    return open_database("sqlite://", create=True)
+def empty(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """An empty database."""
+    return open_database(str(tmp_path_factory.mktemp("database") / "presk.db"), create=True)
 
 
 @pytest.fixture(scope="session")

@@ -126,6 +126,8 @@ def _printed(query: Query, row: Any) -> dict[str, Any]:
 def _beside(shown: Path) -> Iterator[Path]:
     """A new folder beside `shown` that takes its place when the block ends well; a symbolic link is followed."""
     draft: Path | None = None
+    if "\0" in str(shown):
+        raise EmissionUnwritable("a path has no NUL", str(shown))
     try:
         folder = Path(os.path.realpath(shown))
         if os.path.lexists(folder):
@@ -135,11 +137,8 @@ def _beside(shown: Path) -> Iterator[Path]:
         draft.chmod(0o755)
         yield draft
         _replace(draft, folder)
-    except (OSError, ValueError) as e:
-        if isinstance(e, UnicodeError):
-            raise
-        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
-        raise EmissionUnwritable(f"cannot write: {reason.lower()}", str(shown)) from None
+    except OSError as e:
+        raise EmissionUnwritable(f"cannot write: {(e.strerror or str(e)).lower()}", str(shown)) from None
     finally:
         if draft is not None and draft.exists():
             shutil.rmtree(draft, ignore_errors=True)

@@ -34,9 +34,13 @@ def rendered(folder: Path, template: str, values: Mapping[str, Any]) -> str:
     try:
         text: str = lookup.get_template(template).render(**values)
     except Exception as e:
-        trace = exceptions.RichTraceback()
-        lines = [line for file, line, _, _ in trace.records if file.endswith(".mako")]
-        lines += [record[5] for record in trace.records if record[4] and str(record[4]).endswith(template)]
-        place = f"{template} line {lines[-1]}" if lines else template
-        raise GeneratorBad(f"{type(e).__name__}: {e}", place) from e
+        raise GeneratorBad(f"{type(e).__name__}: {e}", _place(e, template)) from e
     return text
+
+
+def _place(e: Exception, template: str) -> str:
+    """The template and the line at which it failed: of the innermost template, or of what does not parse."""
+    if isinstance(e, exceptions.MakoException) and hasattr(e, "lineno"):
+        return f"{Path(str(getattr(e, 'filename', None) or template)).name} line {e.lineno}"
+    records = [r for r in exceptions.RichTraceback().records if r[4]]  # r[4]: the template's file, r[5]: the line in it
+    return f"{Path(str(records[-1][4])).name} line {records[-1][5]}" if records else template

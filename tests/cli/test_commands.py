@@ -37,8 +37,9 @@ def test_record_list_show_emit(recorded: Path, presk: Presk) -> None:
     digest = listed[1].split()[1]
     for selector in ("tiny", "latest", digest, digest[:4]):
         assert presk("show", "graph", selector).out.splitlines()[-1].startswith("  return ")
-    assert presk("show", "calls", "tiny").out.splitlines()[0].split()[:2] == ["0", "forward"]
-    assert "block.1" in presk("show", "calls", "tiny").out
+    calls = presk("show", "calls", "tiny").out
+    assert "forward" in calls.splitlines()[0]
+    assert "block.1" in calls
     assert presk("show", "kernels", "tiny").out.startswith("# ")
     assert presk("show", "launches", "tiny").out.startswith("    0 ")
     said = presk("emit", "tiny", "-o", "out/program")
@@ -57,9 +58,22 @@ def test_help_and_version(presk: Presk) -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [(), ("frobnicate",), ("record",), ("emit", "x"), ("show",), ("show", "nothing", "x"), ("list", "--colour")]
-    + [("record", "c", "--dim", "T"), ("record", "c", "--dim", "T=-1"), ("record", "c", "--dim", "T=" + "9" * 5000)]
-    + [("record", "c", "--dim", "T=1", "--dim", "T=2"), ("record", "c", "--seed", "x"), ("db",), ("checkpoint",)],
+    [
+        (),
+        ("frobnicate",),
+        ("record",),
+        ("emit", "x"),
+        ("show",),
+        ("show", "nothing", "x"),
+        ("list", "--colour"),
+        ("record", "c", "--dim", "T"),
+        ("record", "c", "--dim", "T=-1"),
+        ("record", "c", "--dim", "T=" + "9" * 5000),
+        ("record", "c", "--dim", "T=1", "--dim", "T=2"),
+        ("record", "c", "--seed", "x"),
+        ("db",),
+        ("checkpoint",),
+    ],
 )
 def test_usage(work: Path, fails: Fails, arguments: tuple[str, ...]) -> None:
     assert "--help` says how" in fails("E1000", *arguments)

@@ -62,8 +62,13 @@ def test_absolute_paths_stay(toml: Write) -> None:
 
 @pytest.mark.parametrize(
     ("target", "entry", "expected"),
-    [("a.py:loss", None, ("a.py", "loss")), ("a.py:loss", "loss", ("a.py", "loss")), ("a.py", "loss", ("a.py", "loss"))]
-    + [("a.py", None, ("a.py", "forward")), ("odd:name", None, ("odd:name", "forward"))],
+    [
+        ("a.py:loss", None, ("a.py", "loss")),
+        ("a.py:loss", "loss", ("a.py", "loss")),
+        ("a.py", "loss", ("a.py", "loss")),
+        ("a.py", None, ("a.py", "forward")),
+        ("odd:name", None, ("odd:name", "forward")),
+    ],
 )
 def test_a_python_models_entry(target: str, entry: str | None, expected: tuple[str, str]) -> None:
     spec = spec_from(target, {"entry": entry})

@@ -82,7 +82,7 @@ def test_a_model_without_its_head_drops_the_prefix(tmp_path: Path) -> None:
 
 def test_a_prefix_is_dropped_from_all_or_none(tmp_path: Path, tensors: Tensors) -> None:
     tensors["wte.weight"] = tensors.pop("transformer.wte.weight")
-    with pytest.raises(TensorMissing, match="E1104 tensor transformer.wte.weight"):
+    with pytest.raises(TensorMissing, match=r"E1104 tensor transformer.wte.weight"):
         from_file(tmp_path, tensors)
 
 
@@ -94,7 +94,7 @@ def test_a_tied_head_may_be_there_twice_if_it_is_equal(tmp_path: Path, config: d
     tensors["lm_head.weight"] = tensors[embedding]
     assert outputs(from_file(tmp_path, tensors, config)) == outputs(made(config, tmp_path))
     tensors["lm_head.weight"] = tensors[embedding] + 1
-    with pytest.raises(TensorUnexpected, match="E1105 tensor lm_head.weight: differs"):
+    with pytest.raises(TensorUnexpected, match=r"E1105 tensor lm_head.weight: differs"):
         from_file(tmp_path, tensors, config)
 
 
