@@ -48,18 +48,22 @@ SPECIALS = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """What `presk record` is asked for: a config or a Python file under fixtures/, dimensions and a type."""
+    """What `presk record` is asked for: a config or a Python file under fixtures/, dimensions and a type.
+
+    `special` says that the inputs are those for the entry with every primitive.
+    """
 
     name: str
     model: Mapping[str, Any] | str
     dims: Mapping[str, int]
     type: str
+    special: bool = False
 
 
 RECIPES = (
     *(Recipe(f"gpt_{t}", GPT, {"B": 1, "T": 16}, t) for t in ("f64", "f32", "bf16")),
     *(Recipe(f"smollm2_{t}", SMOLLM2, {"B": 1, "T": 8}, t) for t in ("f32", "bf16")),
-    *(Recipe(f"primitives_{t}", "portability/primitives.py", {}, t) for t in ("f64", "f32", "bf16")),
+    *(Recipe(f"primitives_{t}", "portability/primitives.py", {}, t, True) for t in ("f64", "f32", "bf16")),
 )
 """The matrix's programs, in the order of its columns."""
 
@@ -110,6 +114,8 @@ def file_digest(path: Path) -> str:
 
 def _spec(recipe: Recipe, folder: Path) -> tuple[str, dict[str, Any]]:
     flags: dict[str, Any] = {"type": recipe.type, "dims": recipe.dims, "name": recipe.name, "weights": "seed:1"}
+    if isinstance(recipe.model, str) and not recipe.special:
+        return f"{resource_folder('fixtures') / recipe.model}:forward", flags
     if isinstance(recipe.model, str):
         inputs = folder / f"{recipe.name}.inputs.safetensors"
         tokens = drawn_input(1, "i", (5, 4), 70)
