@@ -1,7 +1,6 @@
 """NaN, infinities, -0 and subnormals through every primitive and through bf16's rounding; literals that survive in C."""
 
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -104,7 +103,7 @@ def test_the_inputs_hold_every_special_value() -> None:
 @pytest.mark.parametrize("type_", TYPES)
 def test_special_values_through_functions(outputs: dict[str, SafetensorsFile], type_: str) -> None:
     """The limits, by value and sign, of each function at infinity, at zeros and at NaN."""
-    zero, inf, nan = (SPECIALS.index(0.0), 1), (SPECIALS.index(math.inf), SPECIALS.index(-math.inf)), 4
+    zero, inf, nan = (0, 1), (SPECIALS.index(math.inf), SPECIALS.index(-math.inf)), int(np.isnan(SPECIALS).argmax())
     limits = {
         "exp": (math.inf, 0.0), "expm1": (math.inf, -1.0), "tanh": (1.0, -1.0), "erf": (1.0, -1.0),
         "sigmoid": (1.0, 0.0), "log": (math.inf, math.nan), "log1p": (math.inf, math.nan),
@@ -123,11 +122,12 @@ def test_special_values_through_functions(outputs: dict[str, SafetensorsFile], t
 def test_nan_through_maxima(outputs: dict[str, SafetensorsFile], type_: str) -> None:
     """`maximum` is a > b ? a : b, so the second operand where either is NaN; a row's maximum is NaN above all."""
     table = outputs[type_].read("maximum")
-    nan = SPECIALS.index(1.0) - 1
+    nan = int(np.isnan(SPECIALS).argmax())
     assert float(table[nan, 5]) == 1.0 and math.isnan(table[5, nan])
     assert np.isnan(outputs[type_].read("max")).all()
     assert float(outputs[type_].read("max of nothing")[0, 0]) == -math.inf
-    assert outputs[type_].read("sum of nothing").tolist() == np.zeros((2, 70)).tolist() or True
+    nothing = outputs[type_].read("sum of nothing")
+    assert not nothing.any() and not np.signbit(nothing).any()
 
 
 @pytest.mark.parametrize("type_", TYPES)
@@ -139,9 +139,9 @@ def test_a_fully_masked_row(outputs: dict[str, SafetensorsFile], type_: str) -> 
     assert float(rows[2, :2].sum()) == pytest.approx(1.0, abs=0.01) and not rows[2, 2:].any()
 
 
-def test_literals_in_a_program(outputs: dict[str, SafetensorsFile], tmp_path: Path) -> None:
-    x = special_inputs(1)["x"].astype(np.float32)
+def test_literals_in_a_program(outputs: dict[str, SafetensorsFile]) -> None:
     with np.errstate(all="ignore"):
+        x = special_inputs(1)["x"].astype(np.float32)
         product = x * np.array([0x3DCCCCCE], np.uint32).view(np.float32)
     found = outputs["f32"].read("times 0x3dccccce")
     nan = np.isnan(product)
