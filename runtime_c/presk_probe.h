@@ -106,6 +106,27 @@ static inline bool presk_probe_vector_flushes(void) { return false; }
 static inline bool presk_probe_vector_fused(void) { return false; }
 #endif
 
+/* True if sums are rearranged, quotients made products with a reciprocal, or the sign of a zero lost: what parts of
+ * -ffast-math do of which clang defines no macro. (1 + 2^-26) - 1 is 0 in order; 3/7 and 1/7 * 3 differ by a unit;
+ * -0 + 0 is +0. Loops, as a reciprocal pays only where a divisor is used again. */
+static inline bool presk_probe_rearranges(void)
+{
+    volatile float one = 1.0f, small = 0x1p-26f, minus = -0.0f, divisor = 7.0f, quotient = 0x1.b6db6ep-2f;
+    float a = one, b = small, zero = minus, d = divisor;
+    float x[PRESK_PROBE_LANES];
+    bool changed = (a + b) - a != 0.0f || presk_bits_f32(zero + 0.0f) != 0;
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        x[j] = one * 3.0f;
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        x[j] = x[j] / d;
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        changed |= x[j] != quotient;
+    }
+    return changed;
+}
+
 /* NULL if good, else a one-line reason. Pre: rounding is to nearest (presk_rt_probe asks that first). */
 static inline const char *presk_probe_unit(void)
 {
@@ -114,6 +135,9 @@ static inline const char *presk_probe_unit(void)
     }
     if (presk_probe_fused_f64()) {
         return "double products are contracted into fused multiply-adds; build with -ffp-contract=off";
+    }
+    if (presk_probe_rearranges()) {
+        return "sums are rearranged or quotients replaced; build without -funsafe-math-optimizations and its parts";
     }
     if (presk_probe_loop_flushes()) {
         return "loops flush subnormal numbers to zero; build without vectorization for this machine";

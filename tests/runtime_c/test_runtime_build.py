@@ -81,6 +81,24 @@ def test_contraction_is_found(build: Build, compiler: str, level: str) -> None:
     assert "contracted" in done.stdout
 
 
+@pytest.mark.skipif("clang-19" not in COMPILERS, reason="gcc refuses these flags by macros that clang lacks")
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["-funsafe-math-optimizations"],
+        ["-freciprocal-math"],
+        ["-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math"],
+        ["-fno-signed-zeros"],
+    ],
+    ids=" ".join,
+)
+def test_parts_of_fast_math_are_found(build: Build, flags: list[str]) -> None:
+    program = build("probe.c", "-O2", *flags, compiler="clang-19")
+    done = subprocess.run([program], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "sums are rearranged" in done.stdout or "subnormal results are flushed" in done.stdout
+
+
 def external_symbols(obj: Path) -> set[str]:
     out = subprocess.run(["nm", "-g", "--defined-only", obj], capture_output=True, text=True, check=True).stdout
     return {line.split()[2] for line in out.splitlines() if len(line.split()) == 3}
