@@ -6,16 +6,21 @@
 #include "presk_tensors.h"
 #include "presk_trace.h"
 
-static const char usage[] =
-    "usage: %s -w weights.safetensors -i inputs.safetensors -o outputs.safetensors\n"
-    "       %s -m   prints where the temporaries lie\n"
+static const char tensors[] =
 % for i in inputs:
     "  input  " ${i.tensor | c_string} " ${i.shape}\n"
 % endfor
 % for o in outputs:
     "  output " ${o.tensor | c_string} " ${o.shape}\n"
 % endfor
-    ;
+    "";
+
+static int print_usage(const char *program)
+{
+    fprintf(stderr, "usage: %s -w weights.safetensors -i inputs.safetensors -o outputs.safetensors\n", program);
+    fprintf(stderr, "       %s -m   prints where the temporaries lie\n%s", program, tensors);
+    return 1;
+}
 
 static bool fail(const char *program, const presk_error *e)
 {
@@ -166,14 +171,12 @@ int main(int argc, char **argv)
             : strcmp(argv[i], "-o") == 0 ? &outputs
                                          : NULL;
         if (target == NULL || i + 1 == argc) {
-            fprintf(stderr, usage, argv[0], argv[0]);
-            return 1;
+            return print_usage(argv[0]);
         }
         *target = argv[++i];
     }
     if (outputs == NULL${" || inputs == NULL" if inputs else ""}${" || weights == NULL" if parts else ""}) {
-        fprintf(stderr, usage, argv[0], argv[0]);
-        return 1;
+        return print_usage(argv[0]);
     }
     return run(argv[0], weights, inputs, outputs) ? 0 : 1;
 }

@@ -72,7 +72,7 @@ def emitted(
     chosen = {**generator.options, **options}
     binds = {name: int(value) for name, value in chosen.items()}
     if generator.names is not None:
-        reader.set_names(c_names(reader.rows(generator.names, binds)))
+        reader.set_names(c_names(reader.rows(generator.names, binds), c_name(recording.name)))
     values: dict[str, Any] = {q.name: _rows(reader, q, binds) for q in generator.queries}
     values["program"] = SimpleNamespace(
         prefix=c_name(recording.name), name=recording.name, digest=recording.digest, **binds
