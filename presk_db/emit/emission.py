@@ -76,7 +76,8 @@ def emitted(
         wanted = reader.rows(generator.names, binds)
         if wanted and len(wanted[0]) != 3:
             raise GeneratorBad("it must give namespace, number, wanted", "the names' query")
-        reader.set_names(c_names((str(s), int(n), str(name)) for s, n, name in wanted))
+        names = [(str(s), int(n), str(name)) for s, n, name in wanted]
+        reader.set_names(c_names(names, c_name(recording.name)))
     set_packed(reader)
     values: dict[str, Any] = {q.name: _rows(reader, q, binds) for q in generator.queries}
     values["program"] = SimpleNamespace(

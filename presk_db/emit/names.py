@@ -3,6 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from presk_db.emit.c_words import LIBRARY
+
 RESERVED: frozenset[str] = frozenset(
     """auto break case char const continue default do double else enum extern float for goto if inline int long register
     restrict return short signed sizeof static struct switch typedef union unsigned void volatile while _Bool _Complex
@@ -23,16 +25,22 @@ def c_name(wanted: str) -> str:
     name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", wanted)).strip("_")
     if not name or name[0].isdigit():
         name = f"n{name}"
-    if name in RESERVED or name.lower().startswith("presk") or re.fullmatch(r"[ailnsv]\d+|turn_\d+_\d+", name):
+    if (
+        name in RESERVED
+        or name in LIBRARY
+        or name.lower().startswith("presk")
+        or re.fullmatch(r"[ailnsv]\d+|turn_\d+_\d+", name)
+    ):
         name = f"{name}_"
     return name[:60].rstrip("_") + ("_" if name.endswith("_") else "")
 
 
-def c_names(wanted: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
+def c_names(wanted: Iterable[tuple[str, int, str]], prefix: str = "") -> list[tuple[str, int, str]]:
     """(namespace, number, wanted) rows with distinct names, in the rows' order.
 
     Namespaces without a colon share one: their names are the file's own. One with a colon (`local:3`) is a scope of its
-    own, whose names differ from each other and from the file's. Case is ignored.
+    own, whose names differ from each other and from the file's. Case is ignored. None is in capitals alone, as macros
+    are, or begins with `prefix` and `_`, as the program's public names do.
     """
     rows = list(wanted)
     found: dict[tuple[str, int], str] = {}
@@ -40,8 +48,12 @@ def c_names(wanted: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]
     scopes: dict[str, set[str]] = {}
     for namespace, number, text in sorted(rows, key=lambda row: ":" in row[0]):  # stable: the file's names first
         names = shared if ":" not in namespace else scopes.setdefault(namespace, set())
-        base = name = c_name(text)
-        count = 1
+        base = c_name(text)
+        if prefix and f"{base}_".lower().startswith(f"{prefix}_".lower()):
+            base = f"own_{base}"
+        if base.isupper() and len(base) > 1:
+            base = f"{base}_"
+        name, count = base, 1
         while name.lower() in names or name.lower() in shared:
             count += 1
             name = f"{base.rstrip('_')}_{count}"

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from presk_db.kernels.checker import check_kernel
 from presk_db.kernels.ir import Kernel
+from presk_db.kernels.legality import is_tileable
+from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.parser import parse
 from presk_db.kernels.plans import default_schedule
-from presk_db.kernels.legality import is_tileable
 from presk_db.kernels.schedule import Schedule, Tile
-from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.tree import nests
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.execute import run_kernel
@@ -51,7 +51,9 @@ def test_numpy_is_the_oracle(seed: int) -> None:
 def random_schedule(r: random.Random, kernel: Kernel) -> Schedule:
     loops = [n.loop.var for n in nests(live_tree(kernel)) if is_tileable(n)]
     chosen = [v for v in loops if r.random() < 0.7]
-    return r.choice((Schedule(), default_schedule(kernel), Schedule(tiles=tuple(Tile(v, r.randint(1, 40)) for v in chosen))))
+    return r.choice(
+        (Schedule(), default_schedule(kernel), Schedule(tiles=tuple(Tile(v, r.randint(1, 40)) for v in chosen)))
+    )
 
 
 @pytest.mark.parametrize("flags", [("-O0",), ("-O2",), ("-O3", "-march=native")], ids=" ".join)
