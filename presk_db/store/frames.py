@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from presk_db.store.arena import Rectangles, aligned, live_bytes, moved, pack, rectangles
 from presk_db.store.chains import Chain, Local, LoopArgument, chains_of
+from presk_db.store.structure import statements
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,10 @@ def write_frames(connection: Connection, recording_id: int) -> None:
         frames[form.number] = plan(form, frames)
         _write(connection, recording_id, form, frames[form.number])
     root = frames[found[-1].number].bytes if found else 0
-    query = "select operation, live_bytes from arena_timeline where recording_id = :r order by live_bytes desc, operation limit 1"
-    peak = connection.exec_driver_sql(query, {"r": recording_id}).first()
-    operation, live = tuple(peak) if peak else (None, 0)
+    place_calls, peak = statements("frames")
+    connection.exec_driver_sql(place_calls, {"r": recording_id})
+    row = connection.exec_driver_sql(peak, {"r": recording_id}).first()
+    operation, live = tuple(row) if row else (None, 0)
     connection.exec_driver_sql("insert into arenas values (?, ?, ?, ?)", (recording_id, root, live, operation))
 
 
