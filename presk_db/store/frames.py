@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 
 from presk_db.store.arena import Rectangles, aligned, live_bytes, moved, pack, rectangles
 from presk_db.store.chains import Chain, Local, LoopArgument, chains_of
-from presk_db.store.structure import statements
+from presk_db.store.structure import run, statements
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,10 @@ def write_frames(connection: Connection, recording_id: int) -> None:
         frames[form.number] = plan(form, frames)
         _write(connection, recording_id, form, frames[form.number])
     root = frames[found[-1].number].bytes if found else 0
-    place_calls, peak = statements("frames")
-    connection.exec_driver_sql(place_calls, {"r": recording_id})
-    row = connection.exec_driver_sql(peak, {"r": recording_id}).first()
+    *placing, peak = statements("frames")
+    for query in placing:
+        run(connection, query, {"r": recording_id})
+    row = run(connection, peak, {"r": recording_id}).first()
     operation, live = tuple(row) if row else (None, 0)
     connection.exec_driver_sql("insert into arenas values (?, ?, ?, ?)", (recording_id, root, live, operation))
 
@@ -193,17 +194,17 @@ def _loops(connection: Connection, recording_id: int) -> list[tuple[int, Loop]]:
 
 
 def _write(connection: Connection, recording_id: int, form: Form, frame: Frame) -> None:
-    run = connection.exec_driver_sql
-    run("insert into frames values (?, ?, ?, ?)", (recording_id, form.number, frame.bytes, form.bound))
+    execute = connection.exec_driver_sql
+    execute("insert into frames values (?, ?, ?, ?)", (recording_id, form.number, frame.bytes, form.bound))
     slots = [(recording_id, form.number, *slot) for slot in frame.slots]
     if slots:
-        run("insert into frame_slots values (?, ?, ?, ?, ?, ?)", slots)
+        execute("insert into frame_slots values (?, ?, ?, ?, ?, ?)", slots)
     where = "recording_id = ? and form = ? and first_item = ?"
     for first in frame.broken:
-        run(f"delete from loop_arguments where {where}", (recording_id, form.number, first))
-        run(f"delete from loops where {where}", (recording_id, form.number, first))
+        execute(f"delete from loop_arguments where {where}", (recording_id, form.number, first))
+        execute(f"delete from loops where {where}", (recording_id, form.number, first))
     for chain, base in frame.chains:
         for loop, position, phase in chain.users:
             values = (base, chain.distance, chain.period, phase % chain.period)
             query = f"update loop_arguments set base = ?, distance = ?, period = ?, phase = ? where {where} and position = ?"
-            run(query, (*values, recording_id, form.number, loop, position))
+            execute(query, (*values, recording_id, form.number, loop, position))

@@ -51,6 +51,7 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
         connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
         write_structure(connection, recording_id)
         write_frames(connection, recording_id)
+        connection.exec_driver_sql("analyze")
         return stored_recording(connection, recording_id)
 
 
