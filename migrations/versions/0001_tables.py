@@ -82,7 +82,7 @@ def _recordings() -> None:
     table("functions", "recording_id number name:text source:text", "recording_id number")
     table(
         "calls",
-        "recording_id number parent? function label:text fold? iteration? depth first_operation? last_operation?",
+        "recording_id number parent? function label:text fold? iteration? depth path:text first_operation? last_operation?",
         "recording_id number",
         within("parent", "calls"),
         within("function", "functions"),
@@ -282,6 +282,12 @@ def _structure() -> None:
         one_of("kind", "local callee"),
     )
     table(
+        "call_frames",
+        "recording_id call offset",
+        "recording_id call",
+        within("call", "calls"),
+    )
+    table(
         "arenas",
         "recording_id bytes live_bytes peak_operation?",
         "recording_id",
@@ -308,6 +314,7 @@ def downgrade() -> None:
     """Drops every table, those that refer before those that are referred to."""
     for name in (
         "arenas",
+        "call_frames",
         "frame_slots",
         "frames",
         "loop_arguments",

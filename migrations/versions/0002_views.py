@@ -47,20 +47,9 @@ select t.recording_id, t.role, t.buffer, t.name, t.type, t.shape, b.elements, b.
   from tensors t
   join buffers b on b.recording_id = t.recording_id and b.number = t.buffer""",
     "call_tree": """
-with recursive tree (recording_id, call, path) as (
-  select c.recording_id, c.number, f.name
-    from calls c join functions f on f.recording_id = c.recording_id and f.number = c.function
-   where c.parent is null
-  union all
-  select c.recording_id, c.number, t.path || '/' || f.name || coalesce('[' || c.iteration || ']', '')
-    from tree t
-    join calls c on c.recording_id = t.recording_id and c.parent = t.call
-    join functions f on f.recording_id = c.recording_id and f.number = c.function
-)
-select c.recording_id, c.number as call, c.parent, c.depth, t.path, f.name as function, c.label, c.fold, c.iteration,
+select c.recording_id, c.number as call, c.parent, c.depth, c.path, f.name as function, c.label, c.fold, c.iteration,
        c.first_operation, c.last_operation, coalesce(c.last_operation - c.first_operation + 1, 0) as operations, x.form
-  from tree t
-  join calls c on c.recording_id = t.recording_id and c.number = t.call
+  from calls c
   join functions f on f.recording_id = c.recording_id and f.number = c.function
   left join call_forms x on x.recording_id = c.recording_id and x.call = c.number""",
     "buffer_lifetimes": """
@@ -74,39 +63,27 @@ select b.recording_id, b.number as buffer, b.role, b.name, b.type, b.shape, b.by
   left join launch_arguments a on a.recording_id = v.recording_id and a.view = v.number
  group by b.recording_id, b.number, b.role, b.name, b.type, b.shape, b.bytes""",
     "arena_timeline": """
-with lived as (
-  select recording_id, bytes, first_use, last_use from buffer_lifetimes where role = 'temp' and first_use is not null
-), changes as (
-  select recording_id, operation, sum(bytes) as bytes
-    from (select recording_id, first_use as operation, bytes from lived
-           union all
-          select recording_id, last_use + 1, -bytes from lived)
-   group by recording_id, operation
-)
-select o.recording_id, o.number as operation,
-       sum(coalesce(c.bytes, 0)) over (partition by o.recording_id order by o.number) as live_bytes
-  from operations o
-  left join changes c on c.recording_id = o.recording_id and c.operation = o.number""",
+select recording_id, operation, sum(sum(change)) over (partition by recording_id order by operation) as live_bytes
+  from (
+    select recording_id, number as operation, 0 as change from operations
+     union all
+    select l.recording_id, l.first_operation, b.bytes
+      from call_locals l
+      join buffers b on b.recording_id = l.recording_id and b.number = l.buffer
+     union all
+    select l.recording_id, o.number, -b.bytes
+      from call_locals l
+      join buffers b on b.recording_id = l.recording_id and b.number = l.buffer
+      join operations o on o.recording_id = l.recording_id and o.number = l.last_operation + 1
+  )
+ group by recording_id, operation""",
     "arena_map": """
-with recursive placed (recording_id, call, base) as (
-  select c.recording_id, c.number, 0 from calls c where c.parent is null
-  union all
-  select p.recording_id, c.number, p.base + s.offset
-    from placed p
-    join calls c on c.recording_id = p.recording_id and c.parent = p.call
-    join calls caller on caller.recording_id = p.recording_id and caller.number = p.call
-    join call_forms x on x.recording_id = p.recording_id and x.call = p.call
-    join form_items i on i.recording_id = x.recording_id and i.form = x.form and i.kind = 'call'
-     and i.start = c.first_operation - caller.first_operation
-    join frame_slots s on s.recording_id = i.recording_id and s.form = i.form and s.kind = 'callee'
-     and s.number = i.number
-)
-select p.recording_id, l.buffer, l.call, b.name, p.base + s.offset as offset, b.bytes,
+select l.recording_id, l.buffer, l.call, b.name, p.offset + s.offset as offset, b.bytes,
        l.first_operation as first_use, l.last_operation as last_use
-  from placed p
-  join call_forms x on x.recording_id = p.recording_id and x.call = p.call
-  join call_locals l on l.recording_id = p.recording_id and l.call = p.call
+  from call_locals l
   join buffers b on b.recording_id = l.recording_id and b.number = l.buffer
+  join call_frames p on p.recording_id = l.recording_id and p.call = l.call
+  join call_forms x on x.recording_id = l.recording_id and x.call = l.call
   join frame_slots s on s.recording_id = x.recording_id and s.form = x.form and s.kind = 'local' and s.number = l.number""",
     "arena_peak": """
 select a.recording_id, a.peak_operation as operation, m.buffer, m.name, b.type, b.shape, m.bytes, m.offset,

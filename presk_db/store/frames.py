@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 
 from presk_db.store.arena import Rectangles, aligned, live_bytes, moved, pack, rectangles
 from presk_db.store.chains import Chain, Local, LoopArgument, chains_of
+from presk_db.store.structure import run, statements
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,11 @@ def write_frames(connection: Connection, recording_id: int) -> None:
         frames[form.number] = plan(form, frames)
         _write(connection, recording_id, form, frames[form.number])
     root = frames[found[-1].number].bytes if found else 0
-    query = "select operation, live_bytes from arena_timeline where recording_id = :r order by live_bytes desc, operation limit 1"
-    peak = connection.exec_driver_sql(query, {"r": recording_id}).first()
-    operation, live = tuple(peak) if peak else (None, 0)
+    *placing, peak = statements("frames")
+    for query in placing:
+        run(connection, query, {"r": recording_id})
+    row = run(connection, peak, {"r": recording_id}).first()
+    operation, live = tuple(row) if row else (None, 0)
     connection.exec_driver_sql("insert into arenas values (?, ?, ?, ?)", (recording_id, root, live, operation))
 
 
@@ -191,17 +194,17 @@ def _loops(connection: Connection, recording_id: int) -> list[tuple[int, Loop]]:
 
 
 def _write(connection: Connection, recording_id: int, form: Form, frame: Frame) -> None:
-    run = connection.exec_driver_sql
-    run("insert into frames values (?, ?, ?, ?)", (recording_id, form.number, frame.bytes, form.bound))
+    execute = connection.exec_driver_sql
+    execute("insert into frames values (?, ?, ?, ?)", (recording_id, form.number, frame.bytes, form.bound))
     slots = [(recording_id, form.number, *slot) for slot in frame.slots]
     if slots:
-        run("insert into frame_slots values (?, ?, ?, ?, ?, ?)", slots)
+        execute("insert into frame_slots values (?, ?, ?, ?, ?, ?)", slots)
     where = "recording_id = ? and form = ? and first_item = ?"
     for first in frame.broken:
-        run(f"delete from loop_arguments where {where}", (recording_id, form.number, first))
-        run(f"delete from loops where {where}", (recording_id, form.number, first))
+        execute(f"delete from loop_arguments where {where}", (recording_id, form.number, first))
+        execute(f"delete from loops where {where}", (recording_id, form.number, first))
     for chain, base in frame.chains:
         for loop, position, phase in chain.users:
             values = (base, chain.distance, chain.period, phase % chain.period)
             query = f"update loop_arguments set base = ?, distance = ?, period = ?, phase = ? where {where} and position = ?"
-            run(query, (*values, recording_id, form.number, loop, position))
+            execute(query, (*values, recording_id, form.number, loop, position))

@@ -51,6 +51,7 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
         connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
         write_structure(connection, recording_id)
         write_frames(connection, recording_id)
+        connection.exec_driver_sql("analyze")
         return stored_recording(connection, recording_id)
 
 
@@ -80,10 +81,12 @@ def _insert_times(connection: Connection, recording: Recording, recording_id: in
 def _insert_what_there_is(connection: Connection, order: LaunchOrder, r: int, views: dict[View, int]) -> None:
     functions = ((r, n, f.name, f.source) for n, f in enumerate(order.functions))
     _put(connection, tables.functions, functions)
-    calls, depths = [], list[int]()
+    calls, depths, paths = [], list[int](), list[str]()
     for c, span in zip(order.calls, spans(order), strict=True):
+        name = order.functions[c.function].name + ("" if c.iteration is None else f"[{c.iteration}]")
         depths.append(0 if c.parent is None else depths[c.parent] + 1)
-        calls.append((r, c.id, c.parent, c.function, c.label, c.fold, c.iteration, depths[-1], *span))
+        paths.append(name if c.parent is None else f"{paths[c.parent]}/{name}")
+        calls.append((r, c.id, c.parent, c.function, c.label, c.fold, c.iteration, depths[-1], paths[-1], *span))
     _put(connection, tables.calls, calls)
     folds = ((r, f.id, f.call, f.function, f.label, f.length, int(f.descending)) for f in order.folds)
     _put(connection, tables.folds, folds)

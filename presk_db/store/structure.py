@@ -4,8 +4,9 @@ The queries stand in the .sql files beside this module, each statement under a l
 """
 
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, CursorResult
 
 _HERE = Path(__file__).resolve().parent
 
@@ -20,20 +21,25 @@ def statements(name: str) -> list[str]:
 def write_structure(connection: Connection, recording_id: int) -> None:
     """Fills call_locals, call_arguments, forms, call_forms, form_items, form_scalars, loops of a recording."""
     before = _temporary(connection)
-    _run(connection, "structure", {"r": recording_id})
+    _run_all(connection, "structure", {"r": recording_id})
     highest = connection.exec_driver_sql("select max(height) from node").scalar()
     for height in range(-1 if highest is None else highest + 1):
-        _run(connection, "level", {"r": recording_id, "height": height})
-    _run(connection, "forms", {"r": recording_id})
-    _run(connection, "loops", {"r": recording_id})
+        _run_all(connection, "level", {"r": recording_id, "height": height})
+    _run_all(connection, "forms", {"r": recording_id})
+    _run_all(connection, "loops", {"r": recording_id})
     for table in _temporary(connection):
         if table not in before:
             connection.exec_driver_sql(f"drop table temp.{table}")
 
 
-def _run(connection: Connection, name: str, parameters: dict[str, int]) -> None:
+def _run_all(connection: Connection, name: str, parameters: dict[str, int]) -> None:
     for statement in statements(name):
-        connection.exec_driver_sql(statement, {k: v for k, v in parameters.items() if f":{k}" in statement})
+        run(connection, statement, parameters)
+
+
+def run(connection: Connection, statement: str, parameters: dict[str, int]) -> CursorResult[Any]:
+    """The result of a statement, given those of the parameters that it names."""
+    return connection.exec_driver_sql(statement, {k: v for k, v in parameters.items() if f":{k}" in statement})
 
 
 def _temporary(connection: Connection) -> list[str]:

@@ -95,6 +95,13 @@ frame_slots = table(
     one_of("kind", "local callee"),
 )
 
+call_frames = table(
+    "call_frames",
+    "recording_id call offset",
+    "recording_id call",
+    within("call", "calls"),
+)
+
 arenas = table(
     "arenas", "recording_id bytes live_bytes peak_operation?", "recording_id", within("peak_operation", "operations")
 )

@@ -44,7 +44,7 @@ functions = table("functions", "recording_id number name:text source:text", "rec
 
 calls = table(
     "calls",
-    "recording_id number parent? function label:text fold? iteration? depth first_operation? last_operation?",
+    "recording_id number parent? function label:text fold? iteration? depth path:text first_operation? last_operation?",
     "recording_id number",
     within("parent", "calls"),
     within("function", "functions"),
