@@ -27,7 +27,7 @@ class ProductPrinter(StatementPrinter):
     ) -> None:
         super().__init__(kernel)
         self.product, self.tile = product, tile
-        self.first, self.last, self.scratch = first, last, scratch
+        self.first, self.last, self.memory = first, last, scratch
         self.taken.update((first, last, scratch))
         self.n = {name: self._free(name) for name in _NAMES}
         self.element = COMPUTED[product.acc.type]
@@ -51,13 +51,13 @@ class ProductPrinter(StatementPrinter):
         n, tile = self.n, self.tile
         at = 0
         element = self.element
-        self.line(f"{element} *const {n['packed_rows']} = ({element} *)(void *){self.scratch};")
+        self.line(f"{element} *const {n['packed_rows']} = ({element} *)(void *){self.memory};")
         at += self.size.rows
         if self.size.panel:
-            self.line(f"{element} *const {n['panel']} = ({element} *)(void *)({self.scratch} + {at});")
+            self.line(f"{element} *const {n['panel']} = ({element} *)(void *)({self.memory} + {at});")
             at += self.size.panel
         if self.size.sums:
-            self.line(f"{element} *const {n['sums']} = ({element} *)(void *)({self.scratch} + {at});")
+            self.line(f"{element} *const {n['sums']} = ({element} *)(void *)({self.memory} + {at});")
         unit, next_, first = n["unit"], n["next"], self.first
         with self.braces(
             f"for (ptrdiff_t {unit} = {first}, {next_} = {first}; {unit} < {self.last}; {unit} = {next_})"
@@ -100,9 +100,10 @@ class ProductPrinter(StatementPrinter):
         self.line(f"{n['next']} = presk_least({unit} + {ahead}, {self.last});")
         rows = "1" if self.product.row is None else self.extent(self.product.row)
         self.line(f"const ptrdiff_t {n['row_first']} = {rest} * {tile.rows};")
-        self.line(
-            f"const ptrdiff_t {n['row_last']} = presk_least(({rest} + {n['next']} - {unit}) * {tile.rows}, {rows});"
-        )
+        end = f"presk_least(({rest} + {n['next']} - {unit}) * {tile.rows}, {rows})"
+        if self.product.row is not None and not self.product.row.extent.is_const:
+            end = f"presk_most({end}, {n['row_first']})"
+        self.line(f"const ptrdiff_t {n['row_last']} = {end};")
         self._divide(n["chunk"], chunks)
         for loop in reversed(self.product.batch):
             self._divide(loop.var, self.bounds[loop.var])

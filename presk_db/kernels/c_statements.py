@@ -65,7 +65,7 @@ class StatementPrinter:
         self.accs: dict[str, Acc] = {}
         self.folded: set[str] = set()
         self.uses: Counter[str] = Counter()
-        self.small = {n for n, (low, high) in name_ranges(kernel).items() if -(2**31) <= low and high < 2**31}
+        self.small = {n for n, (low, high) in name_ranges(kernel).items() if low >= -(2**31) and high < 2**31}
         self.taken = {p.name for p in kernel.parameters} | set(self.types) | set(self.shapes)
         for s in statements(self.nodes):
             self.uses.update(operands(s))

@@ -1,14 +1,14 @@
 """default_schedule: a good schedule by a kernel's shape; candidate_schedules: those worth measuring."""
 
+from presk_db.errors import ScheduleIllegal
 from presk_db.kernels.ir import Acc, Kernel, Local, Store
 from presk_db.kernels.legality import Pure, check_schedule, is_tileable, packing_of, units
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.products import Product, product_of, sizes_of
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address
 from presk_db.kernels.schedule import ProductTile, Right, Schedule, Split, Tile
-from presk_db.kernels.tree import Nest, statements
+from presk_db.kernels.tree import Nest
 from presk_db.kernels.types import SIZES
-from presk_db.errors import ScheduleIllegal
 
 WIDTHS = {"f32": 64, "f64": 32}
 """The number of output elements that are summed side by side outside products, by the type of the sums."""
@@ -18,6 +18,9 @@ ROWS = 12
 
 BLOCK_BYTES = 256 * 1024
 """What a block of packed rows may take of the second-level cache."""
+
+NEAR_BYTES = 4 * 1024 * 1024
+"""A packed operand up to this size stays in the last cache: a tile of rows may meet all of it before the next does."""
 
 FEW_ROWS = 4
 """Up to so many rows, packing a panel of the right factor costs more than reading it where it is."""
@@ -113,7 +116,8 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
     direct = source is not None and source.across == 1 and source.type == product.acc.type
     if not packed and direct and sizes.rows <= FEW_ROWS:
         right = "direct"
-    return ProductTile(rows, -(-total // chunks), block, 0, "columns", right)
+    small = sizes.k * sizes.columns * SIZES[product.acc.type] <= NEAR_BYTES
+    return ProductTile(rows, -(-total // chunks), block, 0, "rows" if packed and small else "columns", right)
 
 
 def _tiles(kernel: Kernel) -> tuple[Tile, ...]:

@@ -92,8 +92,8 @@ def parse_schedule(text: str) -> Schedule:
     splits: list[Split] = []
     for number, line in enumerate(text.splitlines(), 1):
         if (m := _PRODUCT.fullmatch(line)) and product is None:
-            numbers = [int(m[i]) for i in range(1, 5)]
-            product = ProductTile(*numbers, cast(Outer, m[5]), cast(Right, m[6]))
+            rows, panels, block, depth = (int(m[i]) for i in range(1, 5))
+            product = ProductTile(rows, panels, block, depth, cast(Outer, m[5]), cast(Right, m[6]))
         elif m := _TILE.fullmatch(line):
             tiles.append(Tile(m[1], int(m[2])))
         elif m := _SPLIT.fullmatch(line):
