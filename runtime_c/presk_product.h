@@ -68,6 +68,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_B float
 #define TILE_VECTOR presk_f32_vector
 #define TILE_COLUMNS PRESK_COLUMNS_F32
+#define TILE_ACROSS PRESK_TILE_VECTORS
 #define TILE_PAIRS 0
 #define TILE_READ(b, i, j, stride) (b)[(i) * (stride) + (j)]
 #include "presk_product_tile.h"
@@ -78,6 +79,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_B double
 #define TILE_VECTOR presk_f64_vector
 #define TILE_COLUMNS PRESK_COLUMNS_F64
+#define TILE_ACROSS PRESK_TILE_VECTORS
 #define TILE_PAIRS 0
 #define TILE_READ(b, i, j, stride) (b)[(i) * (stride) + (j)]
 #include "presk_product_tile.h"
@@ -94,6 +96,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_B presk_bf16
 #define TILE_VECTOR presk_f32_vector
 #define TILE_COLUMNS PRESK_COLUMNS_F32
+#define TILE_ACROSS 1 /* the pairs take registers too */
 #define TILE_PAIRS 1
 #define TILE_READ(b, i, j, stride) presk_f32_from_bf16((b)[(i) / 2 * (stride) + 2 * (j) + (i) % 2])
 #include "presk_product_tile.h"

@@ -12,7 +12,7 @@
 static PRESK_FORCE_INLINE void TILE_INNER(const int rows, ptrdiff_t k, const TILE_ELEMENT *restrict a,
                                           const TILE_B *restrict b, ptrdiff_t stride, TILE_ELEMENT *restrict c)
 {
-    enum { lanes = (int)(sizeof(TILE_VECTOR) / sizeof(TILE_ELEMENT)), across = PRESK_TILE_VECTORS };
+    enum { lanes = (int)(sizeof(TILE_VECTOR) / sizeof(TILE_ELEMENT)), across = TILE_ACROSS };
     for (int j = 0; j < TILE_COLUMNS; j += lanes * across) {
         TILE_VECTOR sum[TILE_ROWS][across], y[across];
         TILE_EACH(r, rows) TILE_EACH(q, across)
@@ -90,5 +90,6 @@ static PRESK_OUT_OF_LINE void TILE(ptrdiff_t rows, ptrdiff_t k, const TILE_ELEME
 #undef TILE_B
 #undef TILE_VECTOR
 #undef TILE_COLUMNS
+#undef TILE_ACROSS
 #undef TILE_PAIRS
 #undef TILE_READ

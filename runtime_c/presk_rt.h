@@ -61,8 +61,10 @@ _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "presk: float and doub
 #endif
 
 /* 1 where the vector types of gcc and clang keep the bits. On 32-bit Arm their operations are NEON's, which flush
- * subnormals whatever the mode (scalars do not): kernels there use scalars only. presk_rt_probe checks the claim. */
-#if defined(__GNUC__) && !(defined(__arm__) && !defined(__aarch64__))
+ * subnormals whatever the mode (scalars do not): kernels there use scalars only. presk_rt_probe checks the claim.
+ * -DPRESK_VECTORS=0 turns them off. */
+#if defined(PRESK_VECTORS)
+#elif defined(__GNUC__) && !(defined(__arm__) && !defined(__aarch64__))
 #define PRESK_VECTORS 1
 #else
 #define PRESK_VECTORS 0

@@ -100,9 +100,10 @@ class ProductPrinter(StatementPrinter):
         self.line(f"{n['next']} = presk_least({unit} + {ahead}, {self.last});")
         rows = "1" if self.product.row is None else self.extent(self.product.row)
         self.line(f"const ptrdiff_t {n['row_first']} = {rest} * {tile.rows};")
-        self.line(
-            f"const ptrdiff_t {n['row_last']} = presk_least(({rest} + {n['next']} - {unit}) * {tile.rows}, {rows});"
-        )
+        end = f"presk_least(({rest} + {n['next']} - {unit}) * {tile.rows}, {rows})"
+        if self.product.row is not None and not self.product.row.extent.is_const:
+            end = f"presk_most({end}, {n['row_first']})"
+        self.line(f"const ptrdiff_t {n['row_last']} = {end};")
         self._divide(n["chunk"], chunks)
         for loop in reversed(self.product.batch):
             self._divide(loop.var, self.bounds[loop.var])

@@ -19,6 +19,9 @@ ROWS = 12
 BLOCK_BYTES = 256 * 1024
 """What a block of packed rows may take of the second-level cache."""
 
+NEAR_BYTES = 4 * 1024 * 1024
+"""A packed operand up to this size stays in the last cache: a tile of rows may meet all of it before the next does."""
+
 FEW_ROWS = 4
 """Up to so many rows, packing a panel of the right factor costs more than reading it where it is."""
 
@@ -113,7 +116,8 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
     direct = source is not None and source.across == 1 and source.type == product.acc.type
     if not packed and direct and sizes.rows <= FEW_ROWS:
         right = "direct"
-    return ProductTile(rows, -(-total // chunks), block, 0, "columns", right)
+    small = sizes.k * sizes.columns * SIZES[product.acc.type] <= NEAR_BYTES
+    return ProductTile(rows, -(-total // chunks), block, 0, "rows" if packed and small else "columns", right)
 
 
 def _tiles(kernel: Kernel) -> tuple[Tile, ...]:
