@@ -54,7 +54,7 @@ with recursive tree (recording_id, call, path) as (
   union all
   select c.recording_id, c.number, t.path || '/' || f.name || coalesce('[' || c.iteration || ']', '')
     from tree t
-    join calls c on c.recording_id = t.recording_id and c.parent = t.call
+    cross join calls c on c.recording_id = t.recording_id and c.parent = t.call
     join functions f on f.recording_id = c.recording_id and f.number = c.function
 )
 select c.recording_id, c.number as call, c.parent, c.depth, t.path, f.name as function, c.label, c.fold, c.iteration,
@@ -93,12 +93,12 @@ with recursive placed (recording_id, call, base) as (
   union all
   select p.recording_id, c.number, p.base + s.offset
     from placed p
-    join calls c on c.recording_id = p.recording_id and c.parent = p.call
-    join calls caller on caller.recording_id = p.recording_id and caller.number = p.call
-    join call_forms x on x.recording_id = p.recording_id and x.call = p.call
-    join form_items i on i.recording_id = x.recording_id and i.form = x.form and i.kind = 'call'
+    cross join calls c on c.recording_id = p.recording_id and c.parent = p.call
+    cross join calls caller on caller.recording_id = p.recording_id and caller.number = p.call
+    cross join call_forms x on x.recording_id = p.recording_id and x.call = p.call
+    cross join form_items i on i.recording_id = x.recording_id and i.form = x.form and i.kind = 'call'
      and i.start = c.first_operation - caller.first_operation
-    join frame_slots s on s.recording_id = i.recording_id and s.form = i.form and s.kind = 'callee'
+    cross join frame_slots s on s.recording_id = i.recording_id and s.form = i.form and s.kind = 'callee'
      and s.number = i.number
 )
 select p.recording_id, l.buffer, l.call, b.name, p.base + s.offset as offset, b.bytes,

@@ -22,7 +22,12 @@ def c_name(wanted: str) -> str:
     name = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", wanted)).strip("_")
     if not name or name[0].isdigit():
         name = f"n{name}"
-    if name in RESERVED or name in LIBRARY or name.lower().startswith("presk") or re.fullmatch(r"[ailnsv]\d+|turn_\d+_\d+", name):
+    if (
+        name in RESERVED
+        or name in LIBRARY
+        or name.lower().startswith("presk")
+        or re.fullmatch(r"[ailnsv]\d+|turn_\d+_\d+", name)
+    ):
         name = f"{name}_"
     return name[:60].rstrip("_") + ("_" if name.endswith("_") else "")
 

@@ -90,7 +90,9 @@ def linked(folder: Path, runtime: Runtime, flags: Sequence[str] = ("-O1",)) -> P
     return folder / "main"
 
 
-def run_program(folder: Path, before: Sequence[str] = (), weights: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_program(
+    folder: Path, before: Sequence[str] = (), weights: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     """Runs ./main on the recorded inputs; its output is FOLDER/out."""
     weights = weights or folder / "weights.safetensors"
     command = [*before, str(folder / "main"), "-i", str(folder / "conformance/inputs.safetensors")]

@@ -43,7 +43,12 @@ CASES: dict[str, tuple[list[str], list[str], list[str], list[str]]] = {
     "words of C": (["int", "static"], ["double", "char"], ["for", "while"], ["tanh", "exp"]),
     "the library": (["main", "printf"], ["stdin", "errno"], ["malloc", "NULL"], ["memcpy", "sqrt"]),
     "presk": (["presk_alloc", "arena"], ["frame", "w"], ["l", "out"], ["presk_run", "presk_exp_f64"]),
-    "the program": (["net_run", "net_weights"], ["net_inputs", "net_check"], ["net", "NET_H"], ["net_run", "net_check"]),
+    "the program": (
+        ["net_run", "net_weights"],
+        ["net_inputs", "net_check"],
+        ["net", "NET_H"],
+        ["net_run", "net_check"],
+    ),
     "kernels": (["k_tanh", "k_linear"], ["k_linear_tanh", "kernels"], ["a0", "v0"], ["k_linear", "k_linear_tanh"]),
     "no identifiers": (["a-b", "*/"], ['"', "a\nb"], ["/*", "\\"], ["f", "g"]),
     "equal when cleaned": (["x.y", "x-y"], ["é", "ü"], ["a b", "a_b"], ["F", "f"]),
@@ -77,7 +82,25 @@ def test_names(case: str, engine: Engine, tmp_path: Path, runtime: Runtime) -> N
 
 
 @pytest.mark.parametrize(
-    "name", ["tanh", "int", "a-b", "*/", '"', "a\nb", "presk", "main", "", "0", "model", "kernels", "é", "%s", "${x}", "x" * 300]
+    "name",
+    [
+        "tanh",
+        "int",
+        "a-b",
+        "*/",
+        '"',
+        "a\nb",
+        "presk",
+        "main",
+        "",
+        "0",
+        "model",
+        "kernels",
+        "é",
+        "%s",
+        "${x}",
+        "x" * 300,
+    ],
 )
 def test_names_of_recordings(name: str, engine: Engine, tmp_path: Path) -> None:
     """The recording's name is the prefix of every symbol and stands in comments."""
@@ -88,5 +111,3 @@ def test_names_of_recordings(name: str, engine: Engine, tmp_path: Path) -> None:
         compiled(["-Wall", "-Wextra", "-Werror", "-fsyntax-only", str(folder / f"{source}.c")])
     prefix = re.findall(r"^bool (\w+)_weights_load", (folder / "model.h").read_text(), re.MULTILINE)
     assert len(prefix) == 1 and prefix[0].isidentifier() and not prefix[0].startswith("presk_alloc")
-
-
