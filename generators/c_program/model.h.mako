@@ -12,6 +12,10 @@
 #define ${program.prefix.upper()}_ARENA_BYTES INT64_C(${size.arena_bytes})
 #define ${program.prefix.upper()}_WEIGHT_BYTES INT64_C(${size.weight_bytes})
 
+#if ${program.prefix.upper()}_ARENA_BYTES > PTRDIFF_MAX || ${program.prefix.upper()}_WEIGHT_BYTES > PTRDIFF_MAX
+#error "the program needs more memory than this machine can address"
+#endif
+
 /* The weights, as the kernels read them: row-major, layers stacked on a leading axis. */
 typedef struct ${program.prefix}_weights {
 % for w in weights:
