@@ -32,7 +32,7 @@
 #if !defined(FLT_EVAL_METHOD)
 #error "presk: FLT_EVAL_METHOD is not defined; a C11 compiler that evaluates float as float is needed"
 #elif FLT_EVAL_METHOD != 0
-#error "presk: float is evaluated in excess precision (FLT_EVAL_METHOD is not 0); on 32-bit x86 use -msse2 -mfpmath=sse"
+#error "presk: float is evaluated in excess precision (FLT_EVAL_METHOD is not 0); use -msse2 -mfpmath=sse on 32-bit x86, -fexcess-precision=fast on s390x"
 #endif
 #if FLT_RADIX != 2 || FLT_MANT_DIG != 24 || FLT_MIN_EXP != -125 || FLT_MAX_EXP != 128
 #error "presk: float is not IEEE 754 binary32"

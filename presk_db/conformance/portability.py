@@ -8,7 +8,7 @@ compiler or machine is missing is named as not run. The status is 1 unless every
 
 import argparse
 import os
-import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -54,11 +54,10 @@ class Refused(Exception):
     """A command that ended badly, with the first line that says why."""
 
 
-def strict_flags(program: Program) -> list[str]:
-    """The flags that make the bits, as the program's own Makefile has them."""
-    found = re.search(r"^STRICT = (.+)$", (program.folder / "Makefile").read_text(encoding="utf-8"), re.M)
-    assert found is not None, "the Makefile has STRICT"
-    return found[1].split()
+def strict_flags(target: Target, program: Program) -> list[str]:
+    """The flags that make the bits, as the program's own Makefile gives them for this compiler."""
+    ask = ("--eval", "print-strict: ; @echo $(STRICT)", "print-strict")
+    return command_output(["make", "-s", "-C", str(program.folder), f"CC={shlex.join(target.compiler)}", *ask]).split()
 
 
 def command_output(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:
@@ -112,12 +111,13 @@ def outcome(target: Target, programs: Sequence[Program], folder: Path) -> Outcom
     hashes: dict[tuple[str, int | None], str] = {}
     failures: list[str] = []
     try:
-        objects = _runtime(target, programs[0], folder)
+        strict = strict_flags(target, programs[0])
+        objects = _runtime(target, strict, folder)
     except Refused as e:
         return _without_runtime(target, str(e))
     for program in programs:
         try:
-            hashes.update(_hashes(target, program, objects, folder))
+            hashes.update(_hashes(target, program, strict, objects, folder))
         except Refused as e:
             failures.append(f"{target.name}, {program.name}: {e}")
     for program in programs:
@@ -136,23 +136,23 @@ def _without_runtime(target: Target, said: str) -> Outcome:
     return Outcome(target, failures=(f"{target.name}: {said}",))
 
 
-def _runtime(target: Target, program: Program, folder: Path) -> list[str]:
+def _runtime(target: Target, strict: Sequence[str], folder: Path) -> list[str]:
     """The runtime's objects for this target."""
     objects = []
     for source in sorted(resource_folder("runtime_c").glob("presk_*.c")):
         out = folder / f"{source.stem}.o"
-        command_output([*compile_command(target, strict_flags(program)), "-c", "-o", str(out), str(source)])
+        command_output([*compile_command(target, strict), "-c", "-o", str(out), str(source)])
         objects.append(str(out))
     return objects
 
 
 def _hashes(
-    target: Target, program: Program, objects: Sequence[str], folder: Path
+    target: Target, program: Program, strict: Sequence[str], objects: Sequence[str], folder: Path
 ) -> dict[tuple[str, int | None], str]:
     """The output file's SHA-256 by thread count."""
     executable, outputs = folder / "main", folder / "outputs.safetensors"
     units = [str(program.folder / unit) for unit in UNITS]
-    command_output([*compile_command(target, strict_flags(program)), *units, *objects, "-o", str(executable), "-lm"])
+    command_output([*compile_command(target, strict), *units, *objects, "-o", str(executable), "-lm"])
     found: dict[tuple[str, int | None], str] = {}
     for threads in target.threads:
         outputs.unlink(missing_ok=True)
