@@ -53,7 +53,8 @@ def ran(program: Path, weights: Path | None, inputs: Path, outputs: Path, thread
     command: list[str] = [str(program), "-i", str(inputs), "-o", str(outputs)]
     if weights is not None:
         command += ["-w", str(weights)]
-    environment = {**os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads is not None else {})}
+    passive = {"OMP_WAIT_POLICY": "passive"}  # a machine that others use, too: threads that wait do not spin
+    environment = {**passive, **os.environ, **({"OMP_NUM_THREADS": str(threads)} if threads is not None else {})}
     result = _run(command, ProgramFailed, environment)
     if result.returncode:
         said = result.stderr.strip().splitlines()
