@@ -3,6 +3,12 @@
 For products GFLOP/s and the share of the multiply-then-add peak that is measured beside them; for all kernels GB/s and
 the share of the roofline: the longest of copying as many bytes, the functions' own time, and the arithmetic at peak,
 over the kernel's time. Times are one thread's own, medians of runs that alternate with the peak and the copy.
+
+Below half of the roofline, and why: normalizations of short rows, because a row is read three times and its 32 lane sums
+are carried through memory (a long row approaches the copy); products without -march, because SSE2's multiply overwrites
+an operand, so that a third of the instructions copy registers, and functions, because gcc does not vectorize their
+masks of 64 bits there; few rows times a small bf16 matrix, because weights that lie in a cache arrive faster than two
+k of a pair are widened (from memory they arrive at its speed).
 """
 
 import argparse
