@@ -51,7 +51,7 @@ def table(fixtures: Path, work: Path) -> list[tuple[str, ...]]:
 def _rows(engine: Engine, work: Path, title: str, config: Mapping[str, Any], type_: str) -> list[tuple[str, ...]]:
     recording = write_recording(engine, unrun(config, {"B": 1, "T": 256}, type_, "net"))
     s = summary(engine, recording.id)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for straight in (False, True):
         folder = work / f"{recording.id}-{straight}"
         start = perf_counter()
