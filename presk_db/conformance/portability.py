@@ -26,7 +26,9 @@ SHOWN = 8
 """The digits of a hash in the table."""
 
 UNITS = ("main.c", "model.c", "kernels.c")
-_HELLO = "#include <math.h>\n#include <stdio.h>\nint main(void) { puts(sqrt(4.0) == 2.0 ? \"good\" : \"bad\"); return 0; }\n"
+_HELLO = (
+    '#include <math.h>\n#include <stdio.h>\nint main(void) { puts(sqrt(4.0) == 2.0 ? "good" : "bad"); return 0; }\n'
+)
 
 
 @dataclass(frozen=True)
@@ -135,11 +137,12 @@ def _without_runtime(target: Target, said: str) -> Outcome:
 
 
 def _runtime(target: Target, strict: Sequence[str], folder: Path) -> list[str]:
-    """The runtime's objects for this target."""
+    """The runtime's objects for this target, made once a folder."""
     objects = []
     for source in sorted(resource_folder("runtime_c").glob("presk_*.c")):
         out = folder / f"{source.stem}.o"
-        command_output([*compile_command(target, strict), "-c", "-o", str(out), str(source)])
+        if not out.exists():
+            command_output([*compile_command(target, strict), "-c", "-o", str(out), str(source)])
         objects.append(str(out))
     return objects
 
@@ -150,9 +153,7 @@ def _hashes(
     """The output file's SHA-256 by thread count."""
     executable, outputs = folder / "main", folder / "outputs.safetensors"
     units = [str(program.folder / unit) for unit in UNITS]
-    command_output(
-        [*compile_command(target, strict), *units, *objects, "-o", str(executable), "-lm"]
-    )
+    command_output([*compile_command(target, strict), *units, *objects, "-o", str(executable), "-lm"])
     found: dict[tuple[str, int | None], str] = {}
     for threads in target.threads:
         outputs.unlink(missing_ok=True)
@@ -199,7 +200,9 @@ def summary(programs: Sequence[Program], outcomes: Sequence[Outcome]) -> str:
 
 
 def _say(o: Outcome) -> None:
-    what = f"not run: {o.not_run}" if o.not_run else "failed" if o.failures else "refused" if o.target.refused else "good"
+    what = (
+        f"not run: {o.not_run}" if o.not_run else "failed" if o.failures else "refused" if o.target.refused else "good"
+    )
     print(f"{o.target.name}: {what} ({o.seconds:.0f} s)", *o.failures, sep="\n  ", file=sys.stderr, flush=True)
 
 
