@@ -40,10 +40,16 @@ check-models: $(VENV)/.core ## every model, type, compiler and flag, byte for by
 check-math: $(VENV)/.test ## every f32 function on all 2^32 inputs; f64 functions against MPFR
 	$(BIN)/python -m presk_db.conformance.check_math
 
+check-portability: $(VENV)/.test ## builds and runs programs for every compiler and machine; installs them where it may
+	sh tests/portability.sh $(BIN)/python
+
+check-kernels: $(VENV)/.test ## every primitive's kernels: NumPy, compiled and emitted C, bit for bit
+	$(BIN)/python -m tests.kernels.kernel_conformance
+
 help: ## lists these targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 14
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
 
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-math help clean
+.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels help clean

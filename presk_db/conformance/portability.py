@@ -137,11 +137,12 @@ def _without_runtime(target: Target, said: str) -> Outcome:
 
 
 def _runtime(target: Target, strict: Sequence[str], folder: Path) -> list[str]:
-    """The runtime's objects for this target."""
+    """The runtime's objects for this target, made once a folder."""
     objects = []
     for source in sorted(resource_folder("runtime_c").glob("presk_*.c")):
         out = folder / f"{source.stem}.o"
-        command_output([*compile_command(target, strict), "-c", "-o", str(out), str(source)])
+        if not out.exists():
+            command_output([*compile_command(target, strict), "-c", "-o", str(out), str(source)])
         objects.append(str(out))
     return objects
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 THREADS = (1, 2, 3, 7)
-"""What OMP_NUM_THREADS is set to where a program is built with OpenMP."""
+"""What OMP_NUM_THREADS is set to where a program is built with OpenMP, if nothing else is said."""
 
 LEVELS = ("-O0", "-O2", "-O3", "-O3 -march=native")
 
@@ -16,7 +16,7 @@ const { WASI } = require('node:wasi');
 const { readFileSync } = require('node:fs');
 const [file, ...args] = process.argv.slice(1);
 const wasi = new WASI({ version: 'preview1', args: [file, ...args], preopens: { '/': '/' }, returnOnExit: true });
-WebAssembly.instantiate(readFileSync(file), wasi.getImportObject())
+WebAssembly.instantiate(readFileSync(file), { wasi_snapshot_preview1: wasi.wasiImport })
     .then(({ instance }) => { process.exitCode = wasi.start(instance); });
 """
 """Runs a WebAssembly program on the files of this machine: for `node -e`."""
@@ -26,7 +26,8 @@ WebAssembly.instantiate(readFileSync(file), wasi.getImportObject())
 class Target:
     """One row of the matrix: how to compile and link, how to run, and what must be installed for it.
 
-    `refused` is a word of the message with which the build must fail, for a target that cannot keep the bits.
+    `refused` is a word of the message with which the build must fail, for a target that cannot keep the bits. `counts`
+    are the values of OMP_NUM_THREADS.
     """
 
     name: str
@@ -36,11 +37,12 @@ class Target:
     runner: tuple[str, ...] = ()
     needs: tuple[str, ...] = ()
     refused: str | None = None
+    counts: tuple[int, ...] = THREADS
 
     @property
     def threads(self) -> tuple[int | None, ...]:
         """The thread counts to run with; None where there are no threads."""
-        return THREADS if self.openmp else (None,)
+        return self.counts if self.openmp else (None,)
 
 
 def zig() -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -31,7 +31,15 @@ from presk_db.kernels.tree import nests, tree
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import STORAGE, canonical
-from presk_db.recording.events import CallEntered, CallLeft, Launched, ObservedTensor, Recording, WeightsReference
+from presk_db.recording.events import (
+    CallEntered,
+    CallLeft,
+    Event,
+    Launched,
+    ObservedTensor,
+    Recording,
+    WeightsReference,
+)
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import open_database
 from presk_db.store.ingest import write_recording
@@ -134,7 +142,7 @@ def recording_of(cases: Sequence[Case], name: str) -> Recording:
     for index, case in enumerate(cases):
         views = []
         for p, before, after in zip(case.kernel.arrays, case.arrays, case.expected, strict=True):
-            role = "input" if p.mode == "in" else "output"
+            role: Literal["input", "output"] = "input" if p.mode == "in" else "output"
             buffer = Buffer(len(buffers), role, f"k{index}.{p.name}", p.type, p.shape, p.limit)
             data = canonical(before if p.mode == "in" else after, p.type).reshape(p.shape)
             digest = hashlib.sha256(np.ascontiguousarray(data).tobytes()).hexdigest()
@@ -145,7 +153,7 @@ def recording_of(cases: Sequence[Case], name: str) -> Recording:
     functions, calls = (FunctionInfo("kernels", ""),), (Call(0, None, 0, "kernels"),)
     order = LaunchOrder(functions, calls, (), tuple(buffers), (), tuple(launches))
     tensors.sort(key=lambda t: (t.role != "input", t.buffer))
-    events = (CallEntered(0), *(Launched(n, 0) for n in range(len(launches))), CallLeft(0))
+    events: tuple[Event, ...] = (CallEntered(0), *(Launched(n, 0) for n in range(len(launches))), CallLeft(0))
     none = WeightsReference("none", None, None, None)
     return Recording(name, "kernels", "kernels", "{}", "", order, events, tuple(tensors), none, 0)
 

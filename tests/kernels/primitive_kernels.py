@@ -1,9 +1,11 @@
 """primitive_kernels: the kernels that every primitive of the language becomes, at shapes with 0, 1, odd and large extents."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from presk_db.kernels.ir import Kernel
+from presk_db.kernels.affine import Affine
+from presk_db.kernels.ir import Kernel, Loop, Statement
 from presk_db.language import nn
 from presk_db.language import primitives as p
 from presk_db.language.graph import Input
@@ -106,11 +108,28 @@ def kernels_of(case: Case, type_: str) -> tuple[Kernel, ...]:
     return launch_order(graph_from_entry(called, None, inputs), Realization(type_)).kernels()
 
 
+def emptied(kernel: Kernel, kind: str) -> Kernel:
+    """The kernel with no iteration in its loops of the kind: lowering launches nothing for results without elements."""
+
+    def changed(s: Statement) -> Statement:
+        return replace(s, extent=Affine()) if isinstance(s, Loop) and s.kind == kind else s
+
+    return replace(kernel, statements=tuple(changed(s) for s in kernel.statements))
+
+
 def primitive_kernels(cases: list[Case]) -> dict[str, tuple[str, Kernel]]:
-    """Each distinct kernel of these cases with its case's name and type, by digest."""
+    """Each distinct kernel of these cases with its case's name and type, by digest; of each name one with empty loops."""
     found: dict[str, tuple[str, Kernel]] = {}
+    names: set[str] = set()
     for case in cases:
         for type_ in TYPES:
-            for kernel in kernels_of(case, type_):
-                found.setdefault(kernel.digest, (f"{case[0]} {type_}", kernel))
+            name = f"{case[0]} {type_}"
+            kernels = kernels_of(case, type_)
+            for kernel in kernels:
+                found.setdefault(kernel.digest, (name, kernel))
+                for kind in ("par", "seq") if name not in names else ():
+                    empty = emptied(kernel, kind)
+                    found.setdefault(empty.digest, (f"{name}, {kind} of nothing", empty))
+            if any(isinstance(s, Loop) for k in kernels for s in k.statements):
+                names.add(name)
     return found
