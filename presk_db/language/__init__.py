@@ -3,6 +3,7 @@
 from presk_db import language as L
 """
 
+from presk_db.language.gradients import grad, value_and_grad
 from presk_db.language.nn import (
     attention,
     causal_mask,
@@ -14,7 +15,7 @@ from presk_db.language.nn import (
     rotary_angles,
     softmax,
 )
-from presk_db.language.parameters import int_input, parameter, real_input
+from presk_db.language.parameters import int_input, parameter, real_input, scalar_input
 from presk_db.language.primitives import (
     absolute,
     amax,
@@ -23,6 +24,7 @@ from presk_db.language.primitives import (
     concat,
     const,
     cos,
+    equal,
     erf,
     exp,
     expm1,
@@ -38,14 +40,18 @@ from presk_db.language.primitives import (
     positions,
     real,
     reshape,
+    scatter_add,
     select,
     sigmoid,
     silu,
     sin,
+    site,
     sqrt,
+    stop,
     sum,
     tanh,
     transpose,
+    update,
 )
 from presk_db.language.tracing import Record, Tensor, fold, function
 
@@ -61,6 +67,7 @@ __all__ = [
     "concat",
     "const",
     "cos",
+    "equal",
     "erf",
     "exp",
     "expm1",
@@ -69,6 +76,7 @@ __all__ = [
     "gather",
     "gelu",
     "gelu_tanh",
+    "grad",
     "int_input",
     "iota",
     "layer_norm",
@@ -87,13 +95,19 @@ __all__ = [
     "rms_norm",
     "rotary",
     "rotary_angles",
+    "scalar_input",
+    "scatter_add",
     "select",
     "sigmoid",
     "silu",
     "sin",
+    "site",
     "softmax",
     "sqrt",
+    "stop",
     "sum",
     "tanh",
     "transpose",
+    "update",
+    "value_and_grad",
 ]

@@ -81,11 +81,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Input:
-    """What a caller gives: reals, or integers in [0, limit)."""
+    """What a caller gives: reals, or integers in [0, limit).
+
+    A `scalar` is one finite real number, an f64 whatever the realization. Drawn from a seed, reals are uniform in
+    [low, high): always `low` where both are equal.
+    """
 
     kind: Kind
     shape: tuple[int, ...]
     limit: int | None = None
+    scalar: bool = False
+    low: float = -1.0
+    high: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,6 +30,10 @@ class Realization:
                 found = type_
         return found
 
+    def names(self, site: str) -> bool:
+        """Whether a rule says this site's type."""
+        return any(fnmatchcase(site, p) or fnmatchcase(site, p + "/*") for p, _ in self.rules)
+
     def check_used(self) -> None:
         """Raises SiteUnknown (E3002) for a rule that matched no site so far."""
         for pattern, _ in self.rules:
