@@ -14,7 +14,10 @@ from presk_db.language.nn import (
     rotary,
     rotary_angles,
     softmax,
+    target_count,
+    token_losses,
 )
+from presk_db.language.optimizers import adamw, clip_factor, sgd
 from presk_db.language.parameters import int_input, parameter, real_input, scalar_input
 from presk_db.language.primitives import (
     absolute,
@@ -59,11 +62,13 @@ __all__ = [
     "Record",
     "Tensor",
     "absolute",
+    "adamw",
     "amax",
     "argmax",
     "attention",
     "broadcast_to",
     "causal_mask",
+    "clip_factor",
     "concat",
     "const",
     "cos",
@@ -98,6 +103,7 @@ __all__ = [
     "scalar_input",
     "scatter_add",
     "select",
+    "sgd",
     "sigmoid",
     "silu",
     "sin",
@@ -107,6 +113,8 @@ __all__ = [
     "stop",
     "sum",
     "tanh",
+    "target_count",
+    "token_losses",
     "transpose",
     "update",
     "value_and_grad",

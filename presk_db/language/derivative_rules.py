@@ -111,8 +111,7 @@ def reduced_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
         while axis > 0 and padded[axis - 1] == 1:
             axis -= 1
         if math.prod(g.shape[axis:end]) != 1:
-            merged = reshape(g, *g.shape[:axis], math.prod(g.shape[axis:end]), *g.shape[end:])
-            g = reshape(sum(merged, axis), *g.shape[:axis], *(1,) * (end - axis), *g.shape[end:])
+            g = sum(reshape(g, *g.shape[:axis], math.prod(g.shape[axis:end]), *g.shape[end:]), axis)
         axis -= 1
     return reshape(g, *shape)
 

@@ -36,18 +36,23 @@ from presk_db.language.tracing import (
 CHEAP = ({*ELEMENTWISE, *LAYOUT, *MARKS, "const", "iota"} - {*UNARY, "div"}) | {"neg", "abs"}
 """Equations that a backward function does again rather than keep their results."""
 
+FAR = 16
+"""So many operations on elements in a row are not done again."""
+
 
 @dataclass(frozen=True, eq=False)
 class Derivative:
     """Of a function f.
 
-    `forward` gives f's results, then the values `kept`. `backward` takes f's parameters of the numbers `primals`, then
-    the values kept, then the cotangents; it gives the cotangents of f's parameters of the numbers `gives`.
+    `forward` gives f's results, then the values `kept`. `backward` takes f's parameters of the numbers `primals`, f's
+    results of the numbers `results`, the values kept, and the cotangents; it gives the cotangents of f's parameters of
+    the numbers `gives`.
     """
 
     forward: Function
     backward: Function
     primals: tuple[int, ...]
+    results: tuple[int, ...]
     kept: tuple[Var, ...]
     gives: tuple[int, ...]
 
@@ -78,7 +83,8 @@ def value_and_grad(fn: Callable[..., Any], aux: bool = False) -> Callable[..., t
             raise EntryBad(f"{f.name} does not depend on its parameters", source_line())
         outputs = _called(d.forward, inputs)
         one = emit("const", [], "real", (), value=1.0)
-        found = _called(d.backward, [*(inputs[i] for i in d.primals), *outputs[len(f.results) :], one])
+        values = [*(inputs[i] for i in d.primals), *(outputs[i] for i in d.results), *outputs[len(f.results) :]]
+        found = _called(d.backward, [*values, one])
         by_number = dict(zip(d.gives, found, strict=True))
         grads = [by_number[i] if i in by_number else zeros(t.shape) for i, t in enumerate(parameters)]
         return rebuilt(result, iter(outputs)), rebuilt(args[0], iter(grads))
@@ -114,7 +120,7 @@ class _Reverse:
         self.active = active_values(f, needs)
         self.trace = Trace(current_trace().root)
         self.made = {v: e for e in f.equations for v in e.outputs}
-        self.primals: dict[Var, Tensor] = {}
+        self.costs: dict[Var, int] = {}
         self.taken: dict[Var, Tensor] = {}
         self.cotangents: dict[Var, list[Tensor | Piece]] = {}
         self.replaced: dict[Equation, Equation] = {}
@@ -135,16 +141,19 @@ class _Reverse:
                     self._equation(e, gs)
             totals = [self.total(v) if n else None for v, n in zip(f.parameters, self.needs, strict=True)]
         equations = tuple(self.replaced.get(e, e) for e in f.equations)
-        kept = tuple(v for e in equations for v in e.outputs if v in self.taken)
+        made = [v for e in equations for v in e.outputs if v in self.taken]
+        given = tuple(f.results.index(v) for v in made if v in f.results)
+        kept = tuple(v for v in made if v not in f.results)
         primals = tuple(i for i, v in enumerate(f.parameters) if v in self.taken)
         changed = bool(kept or self.replaced)
         forward = Function(f.name, f.source, f.parameters, equations, (*f.results, *kept)) if changed else f
         gives = tuple(i for i, t in enumerate(totals) if t is not None)
         results = tuple(t.var for t in totals if t is not None)
-        takes = [*(self.taken[f.parameters[i]] for i in primals), *(self.taken[v] for v in kept), *ends]
+        values = [*(f.parameters[i] for i in primals), *(f.results[i] for i in given), *kept]
+        takes = [*(self.taken[v] for v in values), *ends]
         body = live_equations(self.trace.equations, results)
         backward = Function(f"{f.name}_grad", f.source, tuple(t.var for t in takes), body, results)
-        return Derivative(forward, backward, primals, kept, gives)
+        return Derivative(forward, backward, primals, given, kept, gives)
 
     def _new(self, like: Var) -> Tensor:
         return Tensor(self.trace.new_var(like.kind, like.shape, like.limit), self.trace)
@@ -155,16 +164,30 @@ class _Reverse:
             self.taken[v] = self._new(v)
         return self.taken[v]
 
-    def primal(self, v: Var) -> Tensor:
-        """A value of the forward function in the backward one: computed again where that is cheap, else taken."""
-        if v not in self.primals:
+    def cost(self, v: Var) -> int:
+        """How many operations on elements compute a value from what is kept; FAR where it is itself kept."""
+        if v not in self.costs:
             e = self.made.get(v)
             if e is None or e.op not in CHEAP:
-                self.primals[v] = self.take(v)
+                self.costs[v] = 0 if e is None else FAR
             else:
-                inputs = [self.primal(i) for i in e.inputs]
-                self.primals[v] = emit(e.op, inputs, v.kind, v.shape, v.limit, **dict(e.attributes))
-        return self.primals[v]
+                own = int(e.op in ELEMENTWISE)
+                self.costs[v] = min(FAR, own + sum(self.cost(i) % FAR for i in e.inputs))
+        return self.costs[v]
+
+    def primal(self, v: Var) -> Tensor:
+        """A value of the forward function in the backward one: computed again where that is cheap, else taken.
+
+        It is computed anew for each equation, so that each kernel computes what it needs.
+        """
+        e = self.made.get(v)
+        if e is None or self.cost(v) >= FAR:
+            return self.take(v)
+        return emit(e.op, [self.primal(i) for i in e.inputs], v.kind, v.shape, v.limit, **dict(e.attributes))
+
+    def argument(self, v: Var) -> Tensor:
+        """A value that goes to another function's gradient: it is stored anyway, so only other indices are done again."""
+        return self.primal(v) if self.cost(v) == 0 else self.take(v)
 
     # --- cotangents ----------------------------------------------------------------------------------------------
 
@@ -215,8 +238,8 @@ class _Reverse:
         if not d.gives:
             return
         kept = self._replace(e, d.forward, [(k.kind, k.shape, k.limit) for k in d.kept])
-        primals = [self.primal(e.inputs[i]) for i in d.primals]
-        found = _called(d.backward, [*primals, *kept, *(g for g in gs if g is not None)])
+        values = [self.argument(e.inputs[i]) for i in d.primals] + [self.take(e.outputs[i]) for i in d.results]
+        found = _called(d.backward, [*values, *kept, *(g for g in gs if g is not None)])
         for i, g in zip(d.gives, found, strict=True):
             self.hand(e.inputs[i], g)
 
@@ -249,8 +272,8 @@ class _Reverse:
         ends = [g if g is not None else zeros(v.shape) for g, v, has in zip(gs, e.outputs, given, strict=True) if has]
         count = sum(given[:carried])
         carry = [*ends[:count], *(zeros(e.inputs[i].shape) for i in back.shared_gives)]
-        layers = [self.primal(e.inputs[i]) for i in back.layer_primals]
-        shared = [self.primal(e.inputs[i]) for i in back.shared_primals]
+        layers = [self.argument(e.inputs[i]) for i in back.layer_primals]
+        shared = [self.argument(e.inputs[i]) for i in back.shared_primals]
         per_layer = [*layers, *stacks, *ends[count:]]
         types = [(t.kind, t.shape, t.var.limit) for t in carry]
         types += [("real", e.inputs[i].shape, None) for i in back.layer_gives]
@@ -279,9 +302,11 @@ class _FoldBack:
         self.shared_primals = [i for i in taken if i >= carried + stacked]
         self.layer_gives = [i for i in d.gives if carried <= i < carried + stacked]
         self.shared_gives = [i for i in d.gives if i >= carried + stacked]
-        self.collected = (*(() if recompute else d.kept), *(f.parameters[i] for i in self.carry_primals))
         carries = tuple(f.parameters[i] for i in self.carry_primals)
-        self.forward = Function(f.name, f.source, f.parameters, source.equations, (*source.results, *carries))
+        self.values = (*(f.results[i] for i in d.results), *d.kept)
+        self.collected = carries if recompute else (*self.values, *carries)
+        results = (*f.results, *self.collected)
+        self.forward = Function(f.name, f.source, f.parameters, source.equations, results)
 
     def iteration(self) -> Function:
         """Takes cotangents and sums (carried), parameters, residuals, carried values and cotangents (stacked), shared."""
@@ -297,12 +322,13 @@ class _FoldBack:
             count = sum(self.given[: self.carried])
             sums = [new(f.parameters[i]) for i in self.shared_gives]
             primals = {i: new(f.parameters[i]) for i in (*self.layer_primals, *self.carry_primals, *self.shared_primals)}
-            kept = [] if self.recompute else [new(v) for v in d.kept]
+            kept = [] if self.recompute else [new(v) for v in self.values]
             takes = [*ends[:count], *sums, *(primals[i] for i in self.layer_primals), *kept]
             takes += [*(primals[i] for i in self.carry_primals), *ends[count:]]
             takes += [primals[i] for i in self.shared_primals]
             if self.recompute:
-                kept = _called(d.forward, [primals[i] for i in range(len(f.parameters))])[len(f.results) :]
+                again = _called(d.forward, [primals[i] for i in range(len(f.parameters))])
+                kept = [*(again[i] for i in d.results), *again[len(f.results) :]]
             arguments = [*(primals[i] for i in d.primals), *kept, *ends]
             found = dict(zip(d.gives, self._backward(arguments, trace), strict=True))
             wanted = [i for i in range(self.carried) if self.given[i]]

@@ -131,9 +131,30 @@ class Clustering:
         if not found or e.op in ("matmul", "concat", "gather", "scatter_add"):
             return None
         latest = max(found, key=self.clusters.index)
+        before = [c for c in found if c is not latest]
+        if before and self._absorbed(latest, max(before, key=self.clusters.index)):
+            latest = max(before, key=self.clusters.index)
         if any(self._producer(v) is latest and self.cluster_of(v) is not latest for v in e.inputs):
             return None  # a layer of what this kernel writes: only a later one can read it
         return latest if latest.scope == e.scope and self.fits(e, latest) else None
+
+    def _absorbed(self, cluster: Cluster, into: Cluster) -> bool:
+        """Moves an elementwise cluster's equations to an earlier cluster that has all they need, if they fit there."""
+        if cluster.kind != "elementwise" or cluster.scope != into.scope or cluster in self.stacks.values():
+            return False
+        last = self.clusters.index(into)
+        producers = [p for e in cluster.equations for v in e.inputs if (p := self._producer(v)) is not None]
+        if any(p is not cluster and self.clusters.index(p) > last for p in producers):
+            return False
+        for done, e in enumerate(cluster.equations):
+            if e.op in ("gather", "pack") or not self.fits(e, into):
+                for moved in cluster.equations[:done]:
+                    self.of[moved.output.id] = cluster
+                return False
+            self.of[e.output.id] = into
+        into.equations += cluster.equations
+        self.clusters.remove(cluster)
+        return True
 
     def _producer(self, value: Value) -> Cluster | None:
         """The cluster after which the value's elements are in memory; of a stack's layer, or a stack, the last part's."""
