@@ -1,34 +1,48 @@
-"""Weights and inputs drawn from a seed: each tensor from the seed's key's child of its name."""
+"""drawn_weight, drawn_input: tensors drawn from a seed, the same on every machine."""
 
 import hashlib
-import math
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from presk_db.keys import Key
 
-Array = np.ndarray[Any, np.dtype[Any]]
+_PIECE = 1 << 20  # draws at a time
 
 
-def tensor_key(seed: int, name: str) -> Key:
-    """The child of the seed's key whose number is the first 8 bytes of SHA-256 of the name, halved, little-endian."""
-    digest = hashlib.sha256(name.encode()).digest()
-    return Key.from_seed(seed).child(int.from_bytes(digest[:8], "little") >> 1)
+def tensor_key(seed: int, tensor: str) -> Key:
+    """The key of a tensor: the child of the seed's key whose number is the first 8 bytes of SHA-256 of the name."""
+    name = hashlib.sha256(tensor.encode("utf-8")).digest()
+    return Key.from_seed(seed).child(int.from_bytes(name[:8], "little"))
 
 
-def drawn_weight(seed: int, tensor: str, shape: tuple[int, ...], low: float, high: float) -> Array:
-    """float32 numbers uniform in [low, high): low + u (high - low) in f64, in row-major order, rounded once to f32."""
-    u = tensor_key(seed, tensor).uniform(math.prod(shape))
-    values: Array = (low + u * (high - low)).astype(np.float32)
-    return values.reshape(shape)
+def drawn_weight(
+    seed: int, tensor: str, shape: tuple[int, ...], low: float, high: float
+) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """The tensor's elements, in row-major order, uniform in [low, high): `shape`.
+
+    Element i is low + u * (high - low) in f64, u the i-th uniform number of the tensor's key, rounded once to f32.
+    So an element can round up to `high`.
+    """
+    key = tensor_key(seed, tensor)
+    n = prod(shape)
+    out = np.empty(n, np.float32)
+    for start in range(0, n, _PIECE):
+        count = min(_PIECE, n - start)
+        scaled = key.uniform(count, start) * (np.float64(high) - np.float64(low))
+        out[start : start + count] = np.float64(low) + scaled
+    return out.reshape(shape)
 
 
-def drawn_input(seed: int, name: str, shape: tuple[int, ...], limit: int | None) -> Array:
-    """int64 numbers floor(u limit), or, without a limit, float32 numbers uniform in [-1, 1)."""
-    u = tensor_key(seed, f"inputs/{name}").uniform(math.prod(shape))
-    if limit is None:
-        reals: Array = (2.0 * u - 1.0).astype(np.float32)
-        return reals.reshape(shape)
-    tokens: Array = np.floor(u * limit).astype(np.int64)
-    return tokens.reshape(shape)
+def drawn_input(
+    seed: int, name: str, shape: tuple[int, ...], limit: int | None, low: float = -1.0, high: float = 1.0
+) -> np.ndarray[Any, np.dtype[Any]]:
+    """An input's elements from the key of `inputs/NAME`: `shape`.
+
+    Integers floor(u * limit) as int64; without a limit, float32 numbers uniform in [low, high), as a weight's are.
+    """
+    u = tensor_key(seed, f"inputs/{name}").uniform(prod(shape))
+    if limit is not None:
+        return np.floor(u * limit).astype(np.int64).reshape(shape)
+    return (low + u * (high - low)).astype(np.float32).reshape(shape)

@@ -201,9 +201,10 @@ static inline float presk_tanh_f32(float x)
 static inline float presk_sigmoid_f32(float x)
 {
     double d = (double)x, r = 1.0 / (1.0 + presk_exp_near(-presk_clamp(x, -105.0f, 40.0f)));
-    /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32 */
-    uint64_t tiny = presk_mask(presk_abs_f64(d) < 0x1p-15);
-    return (float)(r - presk_from_bits_f64(presk_bits_f64(presk_with_sign(0x1p-52, d)) & tiny));
+    /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
+     * input, found by the check, is decided by r's last bit and moves the same way. */
+    uint64_t hard = presk_mask(presk_abs_f64(d) < 0x1p-15) | presk_mask(d == -0x1.250c02p-10);
+    return (float)(r - presk_from_bits_f64(presk_bits_f64(presk_with_sign(0x1p-52, d)) & hard));
 }
 
 static inline float presk_silu_f32(float x)
@@ -218,7 +219,7 @@ static inline float presk_gelu_f32(float x)
     double d = (double)presk_at_least_f32(x, -14.75f);
     double q = presk_phi_tail(presk_at_most(presk_abs_f64(d), 14.75));
     double phi = presk_select(presk_mask(d > 0.0), 1.0 - q, q);
-    double hard = presk_select(presk_mask(presk_abs_f64(d) == 0x1.6148dep-16), 0x1p-68, 0.0); /* found by the check */
+    double hard = presk_select(presk_mask(presk_abs_f64(d) == 0x1.6148dep-16), 0x1p-68, 0.0); /* found likewise */
     return (float)presk_nudged_half(d * phi - hard, d);
 }
 

@@ -76,7 +76,8 @@ static inline double presk_poly_erf(double z)
     return p;
 }
 
-/* Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75, -1 <= t <= 0.493671, weighted error below 2**-55.1 */
+/* Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75, -1 <= t <= 0.493671, weighted error
+ * below 2**-55.1 */
 static inline double presk_poly_mills(double t)
 {
     double p = -0x1.db6a1e763b39fp-29;
@@ -103,7 +104,8 @@ static inline double presk_poly_mills(double t)
     return p;
 }
 
-/* erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc, -0.391304 <= t <= 0.333333, weighted error below 2**-57.5 */
+/* erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc, -0.391304 <= t <=
+ * 0.333333, weighted error below 2**-57.5 */
 static inline double presk_poly_erfc(double t)
 {
     double p = 0x1.81677ccd72974p-15;

@@ -405,7 +405,8 @@ static const double presk_sincos[52][4] = {
     {0x1.6e2b77c40bde1p-1, -0x1.0e729857fad53p-56, 0x1.65dc1fdeb8cbap-1, -0x1.97c1b47337c77p-58},
 };
 
-/* erfcx(c + u), four rows to an octave from 1/2 on: c; coefficients of u**18 ... u**6; high, low of u**5 ... u**0; relative error below 2**-72.8 */
+/* erfcx(c + u), four rows to an octave from 1/2 on: c; coefficients of u**18 ... u**6; high, low of u**5 ... u**0;
+ * relative error below 2**-72.8 */
 static const double presk_erfcx[24][26] = {
     {
     0x1.2000000000000p-1, 0x1.c1f74add4c599p-24, -0x1.77d9bcb4e8a69p-22, 0x1.318e945fab0ecp-20, -0x1.e4a1671755215p-19,

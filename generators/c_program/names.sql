@@ -7,7 +7,7 @@ from (
   where l.recording_id = :recording
   group by l.kernel_id
   union all
-  select case role when 'weight' then 'weight' else 'argument' end, number, name, number
+  select case role when 'weight' then 'field:weight' else 'field:argument' end, number, name, number
   from buffers
   where recording_id = :recording and role in ('weight', 'input', 'output')
 )

@@ -26,8 +26,8 @@ join names n on n.namespace = 'kernel' and n.number = l.kernel_id
 join launch_arguments a on a.recording_id = o.recording_id and a.operation = o.number
 join views v on v.recording_id = a.recording_id and v.number = a.view
 join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
-left join names wn on wn.namespace = 'weight' and wn.number = b.number
-left join names an on an.namespace = 'argument' and an.number = b.number
+left join names wn on wn.namespace = 'field:weight' and wn.number = b.number
+left join names an on an.namespace = 'field:argument' and an.number = b.number
 left join placed t on t.number = b.number
 where o.recording_id = :recording
 order by o.number, a.position

@@ -13,6 +13,6 @@ select
   b.bytes,
   coalesce(b.int_limit, -1) as int_limit
 from buffers b
-join names n on n.namespace = 'argument' and n.number = b.number
+join names n on n.namespace = 'field:argument' and n.number = b.number
 where b.recording_id = :recording and b.role = 'output'
 order by b.number

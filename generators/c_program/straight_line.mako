@@ -7,7 +7,7 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)in;
     (void)out;
     (void)arena;
-% for o in operations:
-    ${o[0].kernel}(${", ".join(a.argument for a in o)});
+% for o in operations.values():
+${c_call("    ", o[0].kernel, [a.argument for a in o])}
 % endfor
 }

@@ -9,6 +9,6 @@ select
     order by b.number rows between unbounded preceding and 1 preceding
   ), 0) as byte_offset
 from buffers b
-join names n on n.namespace = 'weight' and n.number = b.number
+join names n on n.namespace = 'field:weight' and n.number = b.number
 where b.recording_id = :recording and b.role = 'weight'
 order by b.number

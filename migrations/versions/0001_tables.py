@@ -267,7 +267,7 @@ def _structure() -> None:
     )
     table(
         "loop_arguments",
-        "recording_id form first_item position kind:text slot_kind:text slot offset stride source? period? phase?",
+        "recording_id form first_item position kind:text slot_kind:text slot offset stride source? base? distance? period? phase?",
         "recording_id form first_item position",
         refers("recording_id form first_item", "loops.recording_id form first_item"),
         one_of("kind", "fixed strided carried"),
@@ -306,7 +306,7 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     """Drops every table, those that refer before those that are referred to."""
-    for name in (  # foreign keys are off during a migration
+    for name in (
         "arenas",
         "frame_slots",
         "frames",

@@ -1,20 +1,23 @@
 """Compares the runtime's C functions and their NumPy twins with the exact values, and prints a table.
 
-`python -m presk_db.conformance.check_math [--functions exp,tanh] [--types f32,f64] [--twin-stride 1] [--random 1000000]`
+`python -m presk_db.conformance.check_math [--functions exp,tanh] [--types f32,f64] [--twin-stride 1] [--random N]`
 
-f32: all 2**32 inputs. The f64 C library decides nearly all of them (its value with its error bound rounds to one f32);
-the few others go to MPFR. The NumPy twin is compared with the C function on blocks of 2**20 inputs, every block or, with
---twin-stride n, each n-th. f64: random inputs, half of them over all bit patterns and half over the magnitudes where
-the function bends, and the stored hard inputs, against MPFR; the hard inputs also through the slow path alone. The exit
-status is 1 if anything is wrong.
+f32: all 2**32 inputs. The f64 C library decides nearly all of them (its value with its error bound rounds to one
+f32); the few others go to MPFR. The NumPy twin is compared with the C function on blocks of 2**20 inputs, every block
+or, with --twin-stride n, each n-th. f64: random inputs, half of them over all bit patterns and half over the magnitudes
+where the function bends, and the stored hard inputs, against MPFR; the hard inputs also through the slow path alone.
+The exit status is 1 if anything is wrong.
 """
 
 import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +26,7 @@ from presk_db.conformance.math_library import MathLibrary, built_library
 from presk_db.conformance.math_reference import NAMES, exact
 from presk_db.native.functions import function
 
+FloatArray = NDArray[Any]
 BLOCK = 1 << 24
 TWIN_BLOCK = 1 << 20
 VECTORS = Path(__file__).resolve().parents[2] / "fixtures" / "vectors"
@@ -50,14 +54,25 @@ class Row:
 HEAD = f"{'function':8} {'what':14} {'inputs':>11} {'wrong':>6} {'to MPFR':>8} {'seconds':>8}"
 
 
-def differences(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.intp]:
+def differences(a: FloatArray, b: FloatArray) -> NDArray[np.intp]:
     """Returns the places where a and b have other bits; NaN equals NaN."""
     bits = np.dtype(f"u{a.dtype.itemsize}")
     same = (a.view(bits) == b.view(bits)) | (np.isnan(a) & np.isnan(b))
     return np.flatnonzero(~same)
 
 
-def exact_array(name: str, x: NDArray[np.floating], type: str) -> NDArray[np.floating]:
+def difference_text(found: FloatArray, expected: FloatArray, x: FloatArray) -> str:
+    """Returns "" if found has the shape, type and bits of expected (NaN equals NaN), else what differs, at which x."""
+    if (found.dtype, found.shape) != (expected.dtype, expected.shape):
+        return f"{found.dtype}{found.shape}, not {expected.dtype}{expected.shape}"
+    a, b = np.ascontiguousarray(found).reshape(-1), np.ascontiguousarray(expected).reshape(-1)
+    bad = differences(a, b)
+    flat = x.reshape(-1)
+    examples = [f"x={float(flat[i]).hex()}: {float(a[i]).hex()}, not {float(b[i]).hex()}" for i in bad[:3]]
+    return f"{bad.size} of {a.size} differ: {'; '.join(examples)}" if bad.size else ""
+
+
+def exact_array(name: str, x: FloatArray, type: str) -> FloatArray:
     """Returns the correctly rounded values, by MPFR."""
     return np.array([exact(name, float(v), type) for v in x], x.dtype)
 
@@ -122,12 +137,12 @@ def check_f64(library: MathLibrary, name: str, count: int) -> list[Row]:
     expected = exact_array(name, x, "f64")
     seconds = time.monotonic() - start
     hard_x, hard_y = hard_vectors(name)
-    calls = {
-        "f64 C": (lambda v: library.f64(name, v), x, expected),
+    calls: dict[str, tuple[Callable[[NDArray[np.float64]], NDArray[np.float64]], FloatArray, FloatArray]] = {
+        "f64 C": (partial(library.f64, name), x, expected),
         "f64 NumPy": (function(name, "f64"), x, expected),
-        "f64 C hard": (lambda v: library.f64(name, v), hard_x, hard_y),
+        "f64 C hard": (partial(library.f64, name), hard_x, hard_y),
         "f64 NumPy hard": (function(name, "f64"), hard_x, hard_y),
-        "f64 C slow": (lambda v: library.f64(name, v, slow=True), hard_x, hard_y),
+        "f64 C slow": (partial(library.f64, name, slow=True), hard_x, hard_y),
     }
     for what, (call, inputs, values) in calls.items():
         start = time.monotonic()

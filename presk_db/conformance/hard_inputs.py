@@ -1,7 +1,7 @@
 """f64 inputs whose function value lies close to the middle of two doubles: found here, and published ones.
 
-`python -m presk_db.conformance.hard_inputs FOLDER [NAME…]` writes NAME_f64.bin for every function: pairs of little-endian u64,
-the bits of an input and of its correctly rounded value.
+`python -m presk_db.conformance.hard_inputs FOLDER [NAME…]` writes NAME_f64.bin for every function: pairs of
+little-endian u64, the bits of an input and of its correctly rounded value.
 """
 
 import math

@@ -92,7 +92,8 @@ POLYNOMIALS = (
         "log", "(log((1 + s) / (1 - s)) / s - 2) / s**2 at z = s**2", "z", 0.0, 0.02945, 7, _log_tail,
         lambda z: z / 2 + mpfr(2) ** -20,
     ),
-    Polynomial("erf", "(erf(x) / x - 2 / sqrt(pi)) / x**2 at z = x**2", "z", 0.0, 0.7657, 10, _erf_tail, lambda z: z + mpfr(2) ** -20),
+    Polynomial("erf", "(erf(x) / x - 2 / sqrt(pi)) / x**2 at z = x**2", "z", 0.0, 0.7657, 10, _erf_tail,
+               lambda z: z + mpfr(2) ** -20),
     Polynomial(
         "mills", "Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75", "t",
         -1.0, (MILLS_END - MILLS_POLE) / (MILLS_END + MILLS_POLE), 20, _mills, lambda t: 1 / _mills(t),
@@ -135,11 +136,12 @@ def texts() -> dict[str, str]:
     for p in POLYNOMIALS:
         values, bound = coefficients(p)
         claim = f"{p.meaning}, {p.low:g} <= {p.variable} <= {p.high:g}, weighted error below 2**{bound:.1f}"
-        c.append(f"\n/* {claim} */\nstatic inline double presk_poly_{p.name}(double {p.variable})\n{{\n")
+        c.append(f"\n{minimax.wrapped_comment(claim, '/* ', ' * ')} */\n")
+        c.append(f"static inline double presk_poly_{p.name}(double {p.variable})\n{{\n")
         c.append(f"    double p = {values[-1].hex()};\n")
         c += [f"    p = p * {p.variable} + {v.hex()};\n" for v in reversed(values[:-1])]
         c.append("    return p;\n}\n")
-        python.append(f"\n# {claim}\n{p.name.upper()} = (\n")
+        python.append(f"\n{minimax.wrapped_comment(claim, '# ', '# ')}\n{p.name.upper()} = (\n")
         python += [f'    float.fromhex("{v.hex()}"),\n' for v in reversed(values)]
         python.append(")\n")
     c.append("\n#endif\n")

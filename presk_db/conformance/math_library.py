@@ -95,7 +95,7 @@ class MathLibrary:
         return int(counts[0]), wrong[: min(int(counts[0]), room)], undecided[: int(counts[1])]
 
     def seconds(self, name: str, which: int, x: NDArray[Any], repeats: int) -> float:
-        """The least time of one pass over x in `repeats`: which = 0 presk's function, 1 the C library's, in x's type."""
+        """The least time of one pass over x in `repeats`: which = 0 presk's function, 1 the C library's."""
         y = np.empty_like(x)
         kind = 2 * (x.dtype == np.float64) + which
         return float(self._library.presk_seconds(

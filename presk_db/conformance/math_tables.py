@@ -218,7 +218,9 @@ def texts() -> dict[str, str]:
         words = [value.hex() for row in t.rows for value in row]
         columns = len(t.rows[0])
         size = f"[{columns}]" if len(t.rows) == 1 else f"[{len(t.rows)}][{columns}]"
-        c.append(f"\n/* {t.meaning} */\nstatic const double presk_{t.name}{size} = {{\n")
+        c.append(
+            f"\n{minimax.wrapped_comment(t.meaning, '/* ', ' * ')} */\nstatic const double presk_{t.name}{size} = {{\n"
+        )
         if len(t.rows) == 1:
             c.append(wrapped(words, ", ", 5))
         elif columns <= 5:
@@ -228,7 +230,10 @@ def texts() -> dict[str, str]:
             for row in t.rows:
                 c.append("    {\n" + wrapped([v.hex() for v in row], ", ", 5) + "    },\n")
         c.append("};\n")
-        python.append(f'\n# {t.meaning}\n{t.name.upper()} = _table({columns}, """\n{wrapped(words, " ", 5)}""")\n')
+        comment = minimax.wrapped_comment(t.meaning, "# ", "# ")
+        python.append(
+            f'\n{comment}\n{t.name.upper()} = _table(\n    {columns},\n    """\n{wrapped(words, " ", 5)}""",\n)\n'
+        )
     c.append("\n#endif\n")
     return {"presk_math_tables.h": "".join(c), "tables_f64.py": "".join(python)}
 

@@ -3,6 +3,7 @@
 Only the generator of constants imports this; nothing of presk needs it at run time.
 """
 
+import textwrap
 from collections.abc import Callable, Sequence
 
 import gmpy2
@@ -87,3 +88,8 @@ def alternating_extrema(errors: Sequence[mpfr]) -> list[int]:
         else:
             found.append(i)
     return found
+
+
+def wrapped_comment(text: str, first: str, next: str) -> str:
+    """Returns the text as comment lines of at most 116 characters, for the generated files."""
+    return textwrap.fill(text, 116, initial_indent=first, subsequent_indent=next, break_long_words=False)

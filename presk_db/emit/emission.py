@@ -88,14 +88,14 @@ def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:
     return not options[file.when[1:]] if file.when.startswith("!") else options[file.when]
 
 
-def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any]:
+def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any] | dict[Any, list[Any]]:
     rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
     if query.printer is not None:
         for row in rows:
             vars(row).update(PRINTERS[query.printer](row))
     if query.group is None:
         return rows
-    return [list(group) for _, group in groupby(rows, key=lambda row: getattr(row, str(query.group)))]
+    return {key: list(group) for key, group in groupby(rows, key=lambda row: getattr(row, str(query.group)))}
 
 
 @contextmanager

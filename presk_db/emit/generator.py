@@ -7,7 +7,7 @@ straight_line = false
 [[query]]                                rows for the templates, under this name
 name = "buffers"
 file = "buffers.sql"
-group = "operation"                      optional: rows become a list of lists with equal values of this column
+group = "operation"                      optional: a mapping from this column to its rows, in order
 print = "c_function"                     optional: a printer adds columns made from `name` and `kernel_text`
 [[file]]
 path = "model.h"

@@ -26,16 +26,22 @@ def c_name(wanted: str) -> str:
 
 
 def c_names(wanted: Iterable[tuple[str, int, str]]) -> list[tuple[str, int, str]]:
-    """(namespace, number, wanted) rows with each name distinct, ignoring case, in its namespace, in the rows' order."""
-    taken: dict[str, set[str]] = {}
-    rows: list[tuple[str, int, str]] = []
-    for namespace, number, text in wanted:
-        names = taken.setdefault(namespace, set())
+    """(namespace, number, wanted) rows with distinct names, in the rows' order.
+
+    Namespaces without a colon share one: their names are the file's own. One with a colon (`local:3`) is a scope of its
+    own, whose names differ from each other and from the file's. Case is ignored.
+    """
+    rows = list(wanted)
+    found: dict[tuple[str, int], str] = {}
+    shared: set[str] = set()
+    scopes: dict[str, set[str]] = {}
+    for namespace, number, text in sorted(rows, key=lambda row: ":" in row[0]):  # stable: the file's names first
+        names = shared if ":" not in namespace else scopes.setdefault(namespace, set())
         base = name = c_name(text)
         count = 1
-        while name.lower() in names:
+        while name.lower() in names or name.lower() in shared:
             count += 1
             name = f"{base.rstrip('_')}_{count}"
         names.add(name.lower())
-        rows.append((namespace, number, name))
-    return rows
+        found[namespace, number] = name
+    return [(namespace, number, found[namespace, number]) for namespace, number, _ in rows]

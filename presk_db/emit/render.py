@@ -26,7 +26,10 @@ def rendered(folder: Path, template: str, values: Mapping[str, Any]) -> str:
         directories=[str(folder)],
         strict_undefined=True,
         default_filters=["plain"],
-        imports=["from presk_db.emit.render import plain", "from presk_db.emit.text import c_comment, c_string"],
+        imports=[
+            "from presk_db.emit.render import plain",
+            "from presk_db.emit.text import c_call, c_comment, c_string",
+        ],
     )
     try:
         text: str = lookup.get_template(template).render(**values)

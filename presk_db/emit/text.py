@@ -1,5 +1,7 @@
 """Text of the user's that goes into generated files: C strings and comments."""
 
+from collections.abc import Sequence
+
 
 def c_string(text: str) -> str:
     """A C string literal whose bytes are the text's UTF-8; anything but plain ASCII is an octal escape."""
@@ -16,3 +18,15 @@ def c_comment(text: str) -> str:
         .replace("/*", "/ *")
         .replace("\\", "/")
     )
+
+
+def c_call(indent: str, function: str, arguments: Sequence[str], width: int = 110) -> str:
+    """The statement `function(arguments);` over as many lines as keep it below `width` columns."""
+    lines = [f"{indent}{function}("]
+    for number, argument in enumerate(arguments):
+        piece = argument + (", " if number + 1 < len(arguments) else ");")
+        if len(lines[-1]) + len(piece.rstrip()) > width and lines[-1].strip():
+            lines[-1] = lines[-1].rstrip()
+            lines.append(f"{indent}    ")
+        lines[-1] += piece
+    return "\n".join(lines) if arguments else f"{lines[0]});"

@@ -201,7 +201,8 @@ class StatementPrinter:
             case "argmax":
                 lowest = "INT32_MIN" if acc.type == "f32" else "INT64_MIN"
                 self.line(f"int64_t {acc.dest} = 0;")
-                self.line(f"{KEYS[acc.type]} {self.aux(acc.dest, 'key')} = {lowest};")
+                if acc.dest in self.folded:
+                    self.line(f"{KEYS[acc.type]} {self.aux(acc.dest, 'key')} = {lowest};")
         if acc.dest not in self.folded:
             self.finish(acc)
 

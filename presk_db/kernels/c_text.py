@@ -105,6 +105,8 @@ def operation_text(op: str, type_: str, args: list[Expression], sources: list[st
             return f"{grouped(args[0], EQUALITY)} || {grouped(args[1], EQUALITY)}", OR
         case "max" | "min":
             a, b = args[0][0], args[1][0]
+            if a == b:  # compilers warn of a > a
+                return args[0]
             return f"{a} {'>' if op == 'max' else '<'} {b} ? {a} : {b}", CHOICE
         case "select":
             texts = [grouped(a, CHOICE + 1) for a in args]

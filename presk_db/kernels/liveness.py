@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from presk_db.kernels.ir import Acc, Const, End, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
+from presk_db.kernels.ir import COMPARISONS, Acc, Const, End, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
 from presk_db.kernels.ranges import array_shapes, flat_address
 from presk_db.kernels.tree import Nest, statements, tree
 
@@ -50,7 +50,9 @@ def live_tree(kernel: Kernel) -> tuple[Statement | Nest, ...]:
 def _running(nodes: tuple[Statement | Nest, ...]) -> tuple[Statement | Nest, ...]:
     kept: list[Statement | Nest] = []
     for node in nodes:
-        if not isinstance(node, Nest):
+        if isinstance(node, Op) and node.op in COMPARISONS and node.type == "i64" and node.args[0] == node.args[1]:
+            kept.append(Const(node.dest, "bool", "1" if node.op in ("le", "ge", "eq") else "0"))  # compilers warn of it
+        elif not isinstance(node, Nest):
             kept.append(node)
         elif not node.loop.extent.is_const or node.loop.extent.const > 0:
             kept.append(Nest(node.loop, _running(node.body)))

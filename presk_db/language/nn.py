@@ -90,11 +90,22 @@ def causal_mask(scores: Tensor) -> Tensor:
     return select(s <= t + (shape[-1] - shape[-2]), scores, const(-math.inf))
 
 
-def rotary_angles(t: int, d: int, theta: float, factor: float = 1.0) -> Tensor:
-    """Angles (T, D/2): position · θ^(−2i/D), divided by `factor` (linear scaling) (Su et al. 2021)."""
-    i = real(iota((t, d // 2), 1))
-    frequency = exp(i * (-2.0 / d) * log(const(theta)))
-    return real(iota((t, d // 2), 0)) / factor * frequency if factor != 1.0 else real(iota((t, d // 2), 0)) * frequency
+def rotary_frequencies(shape: tuple[int, int], d: int, theta: float) -> Tensor:
+    """θ^(−2i/D) in column i, (T, D/2) (Su et al. 2021)."""
+    return exp(real(iota(shape, 1)) * (-2.0 / d) * log(const(theta)))
+
+
+def llama3_frequencies(frequency: Tensor, factor: float, low: float, high: float, original: float) -> Tensor:
+    """Frequencies f stretched for longer contexts as in Llama 3.1 (Grattafiori et al. 2024).
+
+    With w = 2π/f and c = `original` positions: f where w < c/high, f/factor where w > c/low, between them a mixture
+    whose weight is (c/w − low)/(high − low).
+    """
+    wavelength = 2.0 * math.pi / frequency
+    weight = (original / wavelength - low) / (high - low)
+    mixed = (1.0 - weight) * (frequency / factor) + weight * frequency
+    stretched = select(wavelength > original / low, frequency / factor, mixed)
+    return select(wavelength < original / high, frequency, stretched)
 
 
 def rotary(x: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:

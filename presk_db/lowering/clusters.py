@@ -267,7 +267,7 @@ def _free_values(flat: Flat) -> set[int]:
                 e.op = "pack"
             else:
                 equations.append(_packed_operand(e))
-        elif e.op in ("const", "iota") or (_is_cheap(e) and e.output.id not in flat.stored and all(root_of(v).id in free for v in e.inputs)):
+        elif _is_cheap(e) and e.output.id not in flat.stored and all(root_of(v).id in free for v in e.inputs):
             free.add(e.output.id)
         equations.append(e)
     flat.equations = equations
@@ -275,7 +275,7 @@ def _free_values(flat: Flat) -> set[int]:
 
 
 def _is_cheap(e: FlatEquation) -> bool:
-    return e.op in ELEMENTWISE and e.op not in FUNCTIONS
+    return e.op in ("const", "iota") or (e.op in ELEMENTWISE and e.op not in FUNCTIONS)
 
 
 def _is_view(e: FlatEquation, free: set[int]) -> bool:

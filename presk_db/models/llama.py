@@ -8,37 +8,40 @@ from typing import Any
 
 from presk_db.errors import ConfigFieldUnknown, ConfigValueBad
 from presk_db.language.graph import Parameter
-from presk_db.language.nn import attention, gelu_tanh, linear, rms_norm, rotary, rotary_angles
+from presk_db.language.nn import attention, gelu_tanh, linear, rms_norm, rotary
 from presk_db.language.parameters import parameter
 from presk_db.language.primitives import cos, gather, gelu, reshape, silu, sin, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import Config
 from presk_db.models.model import Model
+from presk_db.models.rope import rope_from_config
 from presk_db.models.training import language_entries
 
 ACTIVATIONS = {"silu": silu, "gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh}
 
 FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
+GROUPS = {"mistral": 8, "qwen2": 32, "qwen3": 32}
+"""The key-value heads of a config that does not name them; as many as heads where it says null, and in Llama."""
 
-def _rope(config: Config) -> tuple[float, float]:
-    """Base and linear scaling factor, from rope_theta and rope_scaling, or from rope_parameters."""
-    theta, factor = config.get("rope_theta"), 1.0
-    for name in ("rope_scaling", "rope_parameters"):
-        scaling = config.get(name, {})
-        if not isinstance(scaling, Mapping):
-            raise ConfigValueBad(f"{name} must be an object", config.place)
-        kind = scaling.get("rope_type", scaling.get("type", "default"))
-        if kind not in ("default", "linear"):
-            raise ConfigFieldUnknown(
-                f"{name}: rope_type {kind!r} is not understood; presk knows default, linear", config.place
-            )
-        for key in sorted(set(scaling) - {"rope_type", "type", "factor", "rope_theta"}):
-            raise ConfigFieldUnknown(f"{name}: {key} is not understood and could change the result", config.place)
-        theta = scaling.get("rope_theta", theta)
-        if kind == "linear":
-            factor = Config({"factor": scaling.get("factor")}, f"{config.place} {name}").number("factor")
-    return Config({"rope_theta": theta}, config.place).number("rope_theta", 10000.0), factor
+LONGEST = {"llama": 2048, "mistral": 131072, "qwen2": 32768, "qwen3": 32768}
+"""The positions of a config that does not name them."""
+
+
+def _integer(config: Config, name: str, missing: int | None, null: int) -> int:
+    """An integer field that has one default where it is missing and another where it is null."""
+    return config.integer(name, null if name in config.fields or missing is None else missing)
+
+
+def _window(config: Config, family: str, longest: int) -> int:
+    """The longest context in which every position sees all before it: at most the sliding window, where one is used."""
+    asked = config.flag("use_sliding_window", False)
+    used = asked if family.startswith("qwen") else family == "mistral"
+    default = 4096 if "sliding_window" not in config.fields else None
+    window = config.get("sliding_window", default)
+    if not used or window is None:
+        return longest
+    return min(longest, config.integer("sliding_window", default))
 
 
 def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> Model:
@@ -47,23 +50,27 @@ def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> 
     family = config.choice("model_type", "llama", FAMILIES)
     layers, width = config.integer("num_hidden_layers", low=0), config.integer("hidden_size")
     heads = config.integer("num_attention_heads")
-    groups = config.integer("num_key_value_heads", heads)
-    size = config.integer("head_dim", max(width // heads, 1))
+    groups = _integer(config, "num_key_value_heads", GROUPS.get(family), heads)
+    size = _integer(config, "head_dim", 128 if family == "qwen3" else None, max(width // heads, 1))
     inner, vocabulary = config.integer("intermediate_size"), config.integer("vocab_size")
-    longest = config.integer("max_position_embeddings", 2048)
+    longest = _window(config, family, config.integer("max_position_embeddings", LONGEST[family]))
     eps = config.number("rms_norm_eps", 1e-6)
-    theta, factor = _rope(config)
+    rope = rope_from_config(config)
+    config.only("rope_interleaved", False)
     activation = config.choice("hidden_act", "silu", tuple(ACTIVATIONS))
     tied = config.flag("tie_word_embeddings", False)
-    qkv_bias = config.flag("attention_bias", family == "qwen2") or family == "qwen2"
-    out_bias = qkv_bias and family != "qwen2"
+    if family in ("llama", "qwen3"):
+        qkv_bias = out_bias = config.flag("attention_bias", False)
+    else:
+        config.only("attention_bias", family == "qwen2")
+        qkv_bias, out_bias = family == "qwen2", False
+    if family != "llama":
+        config.only("mlp_bias", False)
     mlp_bias = config.flag("mlp_bias", False)
-    normed = family == "qwen3" or config.flag("use_qk_norm", False)
-    if config.get("sliding_window") is not None and config.flag("use_sliding_window", family == "mistral"):
-        longest = min(longest, config.integer("sliding_window"))
-    config.get("use_sliding_window")
+    config.only("use_qk_norm", family == "qwen3")
+    normed = family == "qwen3"
     kinds = config.get("layer_types", [])
-    if any(kind != "full_attention" for kind in kinds):
+    if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
         raise ConfigFieldUnknown("layer_types other than full_attention are not understood", place)
     config.finish()
     if heads % groups:
@@ -131,7 +138,7 @@ def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> 
     def forward(p: Record, tokens: Tensor) -> dict[str, Tensor]:
         x = gather(p.embed, tokens)
         if layers:
-            angles = rotary_angles(tokens.shape[1], size, theta, factor)
+            angles = rope.angles(tokens.shape[1], size)
             x = fold(block, x, p.layers, cos(angles), sin(angles))
         return {"logits": linear(rms_norm(x, p.norm, eps), transpose(p.embed) if tied else p.head)}
 

@@ -21,6 +21,12 @@ from presk_db.models.model import Entry
 CLIP = 1.0
 """The largest norm of a gradient that train_step leaves as it is."""
 
+MIXED = tuple(
+    (sites, "bf16")
+    for sites in ("forward", "*/batch_loss/site*", "*/batch_loss/forward", "*/forward_grad/block_grad.*/block")
+)
+"""Rules over f32 for the type `mixed`: the forward pass, with its own copy of the parameters, in bf16."""
+
 
 def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: int) -> dict[str, Entry]:
     """The entries by name. `forward(p, tokens)` gives a mapping with `logits` (B, T, V)."""

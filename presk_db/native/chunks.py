@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-CHUNK = 8192
+CHUNK_BYTES = 32768  # of the array passed: f32 functions compute in f64, f64 functions with more arrays
 T = TypeVar("T", bound=np.floating[Any])
 
 
@@ -23,9 +23,10 @@ def chunked(f: Callable[[NDArray[T]], NDArray[T]], scalar: type[T]) -> Callable[
             raise TypeError(f"expected {np.dtype(scalar)}, got {x.dtype}")
         flat = np.ascontiguousarray(x).reshape(-1)
         out = np.empty_like(flat)
+        chunk = CHUNK_BYTES // flat.itemsize
         with np.errstate(all="ignore"):
-            for start in range(0, flat.size, CHUNK):
-                out[start : start + CHUNK] = f(flat[start : start + CHUNK])
+            for start in range(0, flat.size, chunk):
+                out[start : start + chunk] = f(flat[start : start + chunk])
         return out.reshape(x.shape)
 
     return whole

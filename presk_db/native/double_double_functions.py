@@ -38,6 +38,10 @@ LOG_TAIL: list[float] = tables.LOG_TAIL[0].tolist()
 SIN_TAIL: list[float] = tables.SIN_TAIL[0].tolist()
 COS_TAIL: list[float] = tables.COS_TAIL[0].tolist()
 ERF_SERIES: list[float] = tables.ERF_SERIES[0].tolist()
+EXP_COLUMNS = tables.EXP.T.copy()
+LOG_COLUMNS = tables.LOG.T.copy()
+SINCOS_COLUMNS = tables.SINCOS.T.copy()
+ERFCX_COLUMNS = tables.ERFCX.T.copy()
 LOG_OFFSET = np.int64(0x3FE6A00000000000)
 ERFCX_PAIRS = 6
 ERF_PLAIN = 8
@@ -48,6 +52,11 @@ class Scaled(NamedTuple):
 
     value: DD
     exponent: I64
+
+
+def _looked_up(columns: F64, row: I64) -> list[F64]:
+    """The table's rows, column by column: contiguous arrays are several times faster to compute with."""
+    return [column[row] for column in columns]
 
 
 def scaled_by(x: F64, k: I64) -> F64:
@@ -68,8 +77,8 @@ def _exp_parts(x: DD) -> tuple[I64, DD, DD]:
     square = two_square(r.high)
     cube_term = (r.high * square.high) * horner(EXP_TAIL, r.high)
     half = fast_sum(0.5 * square.high, 0.5 * square.low + r.high * r.low + cube_term)
-    table = tables.EXP[steps & 63]
-    return steps >> 6, DD(table[:, 0].copy(), table[:, 1].copy()), plus(r, half)
+    t = DD(*_looked_up(EXP_COLUMNS, steps & 63))
+    return steps >> 6, t, plus(r, half)
 
 
 def exp_dd(x: DD) -> Scaled:
@@ -94,8 +103,7 @@ def log_dd(u: DD) -> DD:
     t = u.high.view(np.int64) - LOG_OFFSET
     k = t >> 52
     m = ((t & np.int64(0xFFFFFFFFFFFFF)) + LOG_OFFSET).view(np.float64)
-    row = tables.LOG[(t >> 44) & 255]
-    inverse, log_high, log_low = (row[:, i].copy() for i in range(3))
+    inverse, log_high, log_low = _looked_up(LOG_COLUMNS, (t >> 44) & 255)
     product = two_product(m, inverse)
     scale = ((1023 - np.clip(k, -1000, 1000)) << 52).view(np.float64)
     r = fast_sum(product.high - 1.0, product.low + (u.low * scale) * inverse)
@@ -129,10 +137,10 @@ def sine_dd(q: NDArray[np.int64], r: DD) -> DD:
     x = DD(np.where(negative, -r.high, r.high), np.where(negative, -r.low, r.low))
     j = np.rint(x.high * 64.0)
     h = fast_sum(x.high - j * 0.015625, x.low)
-    row = tables.SINCOS[np.where(j == j, j, 0.0).astype(np.int64)]
+    row = _looked_up(SINCOS_COLUMNS, j.astype(np.int64))
     cosine = (q & 1) != 0
-    a = DD(np.where(cosine, row[:, 2], row[:, 0]), np.where(cosine, row[:, 3], row[:, 1]))
-    b = DD(np.where(cosine, -row[:, 0], row[:, 2]), np.where(cosine, -row[:, 1], row[:, 3]))
+    a = DD(np.where(cosine, row[2], row[0]), np.where(cosine, row[3], row[1]))
+    b = DD(np.where(cosine, -row[0], row[2]), np.where(cosine, -row[1], row[3]))
     square = two_square(h.high)
     sin_h = fast_sum(h.high, h.low + (h.high * square.high) * horner(SIN_TAIL, square.high))
     quartic = (square.high * square.high) * horner(COS_TAIL, square.high)
@@ -157,7 +165,7 @@ def erf_over_x_dd(x: DD) -> DD:
 def erfcx_dd(x: DD) -> DD:
     """e**(x**2) erfc(x) for 1/2 <= x < 32; error below 2**-70."""
     first = np.int64(0x3FE0000000000000 >> 50)
-    row = tables.ERFCX[np.clip((x.high.view(np.int64) >> 50) - first, 0, len(tables.ERFCX) - 1)].T
+    row = _looked_up(ERFCX_COLUMNS, (x.high.view(np.int64) >> 50) - first)
     u = fast_sum(x.high - row[0], x.low)
     plain = len(row) - 2 * ERFCX_PAIRS
     top = row[1] * u.high

@@ -28,6 +28,7 @@ TWO_SQRTPI_LOW = float.fromhex("0x1.0a6db446b8ea4p-30")
 TWO_PI = float.fromhex("0x1.45f306dc9c883p-1")  # 2 / pi
 HALF_PI = tuple(map(float.fromhex, ("0x1.921fb5p+0", "0x1.110b46p-26", "0x1.1a6263p-54", "0x1.8a2e03707344ap-81")))
 SIGN = np.uint64(1 << 63)
+_SIGMOID_HARD = float.fromhex("-0x1.250c02p-10")
 _GELU_HARD = float.fromhex("0x1.6148dep-16")
 
 
@@ -47,7 +48,8 @@ def _bits(x: F64) -> NDArray[np.uint64]:
 
 def _with_sign(r: F64, x: F64) -> F64:
     """r, whose sign is + or already x's, with x's sign."""
-    return (_bits(r) | (_bits(x) & SIGN)).view(np.float64)
+    bits: NDArray[np.uint64] = _bits(r) | (_bits(x) & SIGN)
+    return bits.view(np.float64)
 
 
 def _at_least(x: F64, low: float) -> F64:
@@ -78,9 +80,9 @@ def _add_to_odd(a: F64 | float, b: F64) -> F64:
     total = a + b
     lost = _sum_lost(a, b, total)
     bits = total.view(np.int64)
-    change = (lost != 0) & ((bits & 1) == 0)
-    odd: F64 = (bits + change * np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))).view(np.float64)
-    return odd
+    step = np.where((lost > 0) == (total > 0), np.int64(1), np.int64(-1))
+    odd: NDArray[np.int64] = np.where((lost != 0) & ((bits & 1) == 0), bits + step, bits)
+    return odd.view(np.float64)
 
 
 def _exp_parts(x: F64) -> tuple[F64, F64]:
@@ -140,8 +142,10 @@ def _tanh(x: F64) -> F64:
 
 def _sigmoid(x: F64) -> F64:
     r = 1.0 / (1.0 + _exp_near(-_at_most(_at_least(x, -105.0), 40.0)))
-    # 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32
-    return r - np.where(np.abs(x) < 2.0**-15, _with_sign(np.full_like(x, 2.0**-52), x), 0.0)
+    # 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
+    # input, found by the check, is decided by r's last bit and moves the same way.
+    hard = (np.abs(x) < 2.0**-15) | (x == _SIGMOID_HARD)
+    return r - np.where(hard, _with_sign(np.full_like(x, 2.0**-52), x), 0.0)
 
 
 def _silu(x: F64) -> F64:

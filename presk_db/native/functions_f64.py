@@ -190,23 +190,32 @@ def _one_minus(value: DD) -> DD:
     return DD(s.high, s.low - value.low)
 
 
+def _scattered(parts: list[tuple[NDArray[np.intp], DD]], x: F64) -> DD:
+    """One value of parts computed apart: each part's elements put at their places."""
+    whole = DD(np.ones_like(x), np.zeros_like(x))
+    for places, value in parts:
+        whole.high[places], whole.low[places] = value
+    return whole
+
+
+def _plain(x: F64) -> DD:
+    return DD(x, np.zeros_like(x))
+
+
 def _fast_erf(x: F64) -> Fast:
     a = np.abs(x)
     known = ~(a < 6.0) | (x == 0)
     result = np.where(x > 0, 1.0, np.where(x < 0, -1.0, x))
-    safe = np.where(known, 1.0, x)
-    a = np.abs(safe)
-    near = a < 0.5
-    tiny = a < 2.0**-400  # scaled up, so that nothing underflows
-    small = np.where(tiny, safe * 2.0**600, np.where(near, safe, 0.25))
-    series = erf_over_x_dd(DD(np.where(tiny, 0.0, small), np.zeros_like(x)))
-    low_part = times(series, DD(small, np.zeros_like(x)))
-    large = np.where(near, 1.0, a)
-    tail = _erfc_dd(DD(large, np.zeros_like(x)), two_square(large))
-    high_part = _one_minus(DD(scaled_by(tail.value.high, tail.exponent), scaled_by(tail.value.low, tail.exponent)))
-    high_part = _where(safe < 0, DD(-high_part.high, -high_part.low), high_part)
-    exponent = np.where(tiny, np.int64(-600), np.int64(0))
-    return Fast(Scaled(_where(near, low_part, high_part), exponent), 2.0**-67, known, result)
+    tiny = (a < 2.0**-400) & ~known  # scaled up, so that nothing underflows
+    near, far = np.flatnonzero((a < 0.5) & ~known), np.flatnonzero((a >= 0.5) & ~known)
+    small = np.where(tiny[near], x[near] * 2.0**600, x[near])
+    series = erf_over_x_dd(_plain(np.where(tiny[near], 0.0, small)))
+    large = a[far]
+    tail = _erfc_dd(_plain(large), two_square(large))
+    rest = _one_minus(DD(scaled_by(tail.value.high, tail.exponent), scaled_by(tail.value.low, tail.exponent)))
+    rest = _where(x[far] < 0, DD(-rest.high, -rest.low), rest)
+    value = _scattered([(near, times(series, _plain(small))), (far, rest)], x)
+    return Fast(Scaled(value, np.where(tiny, np.int64(-600), np.int64(0))), 2.0**-67, known, result)
 
 
 def _sigmoid_parts(x: F64) -> tuple[DD, DD, NDArray[np.int64]]:
@@ -241,22 +250,22 @@ def _fast_gelu(x: F64) -> Fast:
     tiny = np.abs(x) < 2.0**-60
     known = tiny | ~((x > -40.0) & (x < 10.0))
     result = np.where(tiny, _half_up(x), np.where(x < 0, -0.0, x))
-    safe = np.where(known, 1.0, x)
-    b = times(DD(np.abs(safe), np.zeros_like(x)), SQRT_HALF)
-    near = b.high < 0.5
-    small, large = _where(near, b, _constant(0.25, x)), _where(near, _constant(1.0, x), b)
-    negative = safe < 0
+    b = times(_plain(np.where(known, 1.0, np.abs(x))), SQRT_HALF)
+    close = b.high < 0.5
+    near, far = np.flatnonzero(close & ~known), np.flatnonzero(~close & ~known)
+    small = DD(b.high[near], b.low[near])
     half_erf = times(erf_over_x_dd(small), DD(0.5 * small.high, 0.5 * small.low))
-    half_erf = _where(negative, DD(-half_erf.high, -half_erf.low), half_erf)
-    near_phi = plus(_constant(0.5, x), half_erf)
-    square = two_square(safe)
-    tail = _erfc_dd(large, DD(0.5 * square.high, 0.5 * square.low))
+    half_erf = _where(x[near] < 0, DD(-half_erf.high, -half_erf.low), half_erf)
+    square, negative = two_square(x[far]), x[far] < 0
+    tail = _erfc_dd(DD(b.high[far], b.low[far]), DD(0.5 * square.high, 0.5 * square.low))
     half_tail = DD(0.5 * tail.value.high, 0.5 * tail.value.low)
     shift = np.where(negative, np.int64(0), tail.exponent)
     above = _one_minus(DD(scaled_by(half_tail.high, shift), scaled_by(half_tail.low, shift)))
-    phi = _where(near, near_phi, _where(negative, half_tail, above))
-    k = np.where(negative & ~near, tail.exponent, np.int64(0))
-    return Fast(Scaled(times(phi, DD(safe, np.zeros_like(x))), k), 2.0**-67, known, result)
+    parts = [(near, plus(_constant(0.5, small.high), half_erf)), (far, _where(negative, half_tail, above))]
+    k = np.zeros(x.shape, np.int64)
+    k[far] = np.where(negative, tail.exponent, np.int64(0))
+    value = times(_scattered(parts, x), _plain(np.where(known, 1.0, x)))
+    return Fast(Scaled(value, k), 2.0**-67, known, result)
 
 
 FUNCTIONS: dict[str, Callable[[F64], F64]] = {

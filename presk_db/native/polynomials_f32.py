@@ -66,7 +66,8 @@ ERF = (
     float.fromhex("-0x1.812746b0379e5p-2"),
 )
 
-# Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75, -1 <= t <= 0.493671, weighted error below 2**-55.1
+# Phi(-a) * exp(a**2 / 2) * (a + 5) at t = (a - 5) / (a + 5), 0 <= a <= 14.75, -1 <= t <= 0.493671, weighted error
+# below 2**-55.1
 MILLS = (
     float.fromhex("-0x1.db6a1e763b39fp-29"),
     float.fromhex("-0x1.052af9630d916p-25"),
@@ -91,7 +92,8 @@ MILLS = (
     float.fromhex("0x1.89d3abe1f95aep-1"),
 )
 
-# erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc, -0.391304 <= t <= 0.333333, weighted error below 2**-57.5
+# erfc(x) * exp(x**2) * (x + 2) at t = (x - 2) / (x + 2), 0.875 <= x <= 4, for erf = 1 - erfc, -0.391304 <= t <=
+# 0.333333, weighted error below 2**-57.5
 ERFC = (
     float.fromhex("0x1.81677ccd72974p-15"),
     float.fromhex("0x1.336e249fa7413p-13"),

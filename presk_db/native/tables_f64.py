@@ -13,57 +13,86 @@ def _table(columns: int, text: str) -> NDArray[np.float64]:
 
 
 # log(2) / 64 in two parts of 36 bits and one of 53
-LN2_64 = _table(3, """
+LN2_64 = _table(
+    3,
+    """
     0x1.62e42fefa0000p-7 0x1.cf79abc9e0000p-46 0x1.d9cc01f97b57ap-85
-""")
+""",
+)
 
 # log(2) in one part of 42 bits and the rest as high, low
-LN2 = _table(3, """
+LN2 = _table(
+    3,
+    """
     0x1.62e42fefa3800p-1 0x1.ef35793c76730p-45 0x1.f97b57a079a19p-103
-""")
+""",
+)
 
 # pi / 2 in three parts of 33 bits and one of 53
-HALF_PI = _table(4, """
+HALF_PI = _table(
+    4,
+    """
     0x1.921fb54400000p+0 0x1.0b4611a600000p-34 0x1.3198a2e000000p-69 0x1.b839a252049c1p-104
-""")
+""",
+)
 
 # sqrt(1/2): high, low
-SQRT_HALF = _table(2, """
+SQRT_HALF = _table(
+    2,
+    """
     0x1.6a09e667f3bcdp-1 -0x1.bdd3413b26456p-55
-""")
+""",
+)
 
 # (e**r - 1 - r - r**2 / 2) / r**3, |r| <= 0.00542, r**5 ... r**0; weighted error below 2**-71.6
-EXP_TAIL = _table(6, """
+EXP_TAIL = _table(
+    6,
+    """
     0x1.a01a1644a07f2p-16 0x1.a01a16fefbd11p-13 0x1.6c16c16c164b8p-10 0x1.1111111110b1bp-7 0x1.5555555555555p-5
     0x1.5555555555555p-3
-""")
+""",
+)
 
 # (log(1 + r) - r + r**2 / 2) / r**3, -0.0025 <= r <= 0.00391, r**6 ... r**0; weighted error below 2**-71.6
-LOG_TAIL = _table(7, """
+LOG_TAIL = _table(
+    7,
+    """
     0x1.c4a081177e6cbp-4 -0x1.00004ad623a01p-3 0x1.24924a2a4c5a2p-3 -0x1.5555555565cfap-3 0x1.9999999999570p-3
     -0x1.0000000000000p-2 0x1.5555555555555p-2
-""")
+""",
+)
 
 # (sin h - h) / h**3 at z = h**2, |h| <= 1 / 128, z**3 ... z**0; weighted error below 2**-70.6
-SIN_TAIL = _table(4, """
+SIN_TAIL = _table(
+    4,
+    """
     0x1.71de198d6aa21p-19 -0x1.a01a01a01848fp-13 0x1.1111111111111p-7 -0x1.5555555555555p-3
-""")
+""",
+)
 
 # (cos h - 1 + h**2 / 2) / h**4 at z = h**2, |h| <= 1 / 128, z**3 ... z**0; weighted error below 2**-86.6
-COS_TAIL = _table(4, """
+COS_TAIL = _table(
+    4,
+    """
     -0x1.27e4e329f19c1p-22 0x1.a01a01a018899p-16 -0x1.6c16c16c16c17p-10 0x1.5555555555555p-5
-""")
+""",
+)
 
 # erf(x) / x at z = x**2, x <= 1/2, z**12 ... z**5; high, low of z**4 ... z**0; weighted error below 2**-74.5
-ERF_SERIES = _table(18, """
+ERF_SERIES = _table(
+    18,
+    """
     0x1.711f6c963dd40p-34 -0x1.4fd74fd066dfap-30 0x1.fcaadec903603p-27 -0x1.5f73bc5de69e2p-23 0x1.b9e6c74232fd8p-20
     -0x1.f4d25c33a2182p-17 0x1.f9a326f99c102p-14 -0x1.c02db4004083ep-11 0x1.565bcd0e6a53bp-8 0x1.d923e570be8d5p-66
     -0x1.b82ce31288b51p-6 0x1.3b8f17974dfcdp-61 0x1.ce2f21a042be2p-4 -0x1.28819cc26e49ap-58 -0x1.812746b0379e7p-2
     0x1.ee12edbae1cfcp-57 0x1.20dd750429b6dp+0 0x1.1ae3a914208afp-56
-""")
+""",
+)
 
 # 2**(j / 64): high, low
-EXP = _table(2, """
+EXP = _table(
+    2,
+    """
     0x1.0000000000000p+0 0x0.0p+0 0x1.02c9a3e778061p+0 -0x1.19083535b085dp-56 0x1.059b0d3158574p+0
     0x1.d73e2a475b465p-55 0x1.0874518759bc8p+0 0x1.186be4bb284ffp-57 0x1.0b5586cf9890fp+0 0x1.8a62e4adc610bp-54
     0x1.0e3ec32d3d1a2p+0 0x1.03a1727c57b53p-59 0x1.11301d0125b51p+0 -0x1.6c51039449b3ap-54 0x1.1429aaea92de0p+0
@@ -90,10 +119,13 @@ EXP = _table(2, """
     0x1.c2300696db532p-54 0x1.dfc97337b9b5fp+0 -0x1.1a5cd4f184b5cp-54 0x1.e502ee78b3ff6p+0 0x1.39e8980a9cc8fp-55
     0x1.ea4afa2a490dap+0 -0x1.e9c23179c2893p-54 0x1.efa1bee615a27p+0 0x1.dc7f486a4b6b0p-54 0x1.f50765b6e4540p+0
     0x1.9d3e12dd8a18bp-54 0x1.fa7c1819e90d8p+0 0x1.74853f3a5931ep-55
-""")
+""",
+)
 
 # near 1 / m for m in the j-th of 256 intervals of mantissas from 0.70703125 on, and -log of it: high, low
-LOG = _table(3, """
+LOG = _table(
+    3,
+    """
     0x1.6990000000000p+0 -0x1.618b2ccb5d84cp-2 -0x1.4231a1a3b2364p-57 0x1.6890000000000p+0 -0x1.5eb523b966f3bp-2
     0x1.94484564542d4p-56 0x1.67a0000000000p+0 -0x1.5c0aa675484c6p-2 -0x1.edaaf6da03dd6p-57 0x1.66a0000000000p+0
     -0x1.5930b2a24a406p-2 0x1.2950383e2a278p-56 0x1.65a0000000000p+0 -0x1.5654b5039c926p-2 0x1.f68491379ef38p-57
@@ -248,10 +280,13 @@ LOG = _table(3, """
     0x1.6d4c2a8f11536p-57 0x1.6da0000000000p-1 0x1.58cc2f91489f5p-2 -0x1.0602fd8ca6976p-60 0x1.6ca0000000000p-1
     0x1.5b9a24a3bd662p-2 0x1.01beceb8baffcp-57 0x1.6ba0000000000p-1 0x1.5e6a1279dbb70p-2 -0x1.89d59c1e18f42p-61
     0x1.6aa0000000000p-1 0x1.613bfbdb596a0p-2 0x1.83c5841e04943p-56
-""")
+""",
+)
 
 # sin(j / 64), cos(j / 64): high, low of each
-SINCOS = _table(4, """
+SINCOS = _table(
+    4,
+    """
     0x0.0p+0 0x0.0p+0 0x1.0000000000000p+0 0x0.0p+0 0x1.fffaaaaeeeed5p-7
     -0x1.2ab639a9f0776p-63 0x1.fff000155549fp-1 0x1.28a28a03a5ef3p-55 0x1.ffeaaaeeee86fp-6 -0x1.cd406fb224ae2p-60
     0x1.ffc00155527d3p-1 -0x1.3b54492d89b5bp-55 0x1.7fdc01032fba9p-5 -0x1.599bdf46e997ap-59 0x1.ff7006bfdf99fp-1
@@ -294,10 +329,14 @@ SINCOS = _table(4, """
     -0x1.827d5cf8c68c5p-57 0x1.62cf49921ac79p-1 -0x1.edd9855b6241ap-55 0x1.712046fa77678p-1 0x1.425b0a5029c81p-55
     0x1.6888a4e134b2fp-1 -0x1.6b7d37644d5e6p-55 0x1.6b898fa9efb5dp-1 0x1.15ac786ccf4b2p-56 0x1.6e2b77c40bde1p-1
     -0x1.0e729857fad53p-56 0x1.65dc1fdeb8cbap-1 -0x1.97c1b47337c77p-58
-""")
+""",
+)
 
-# erfcx(c + u), four rows to an octave from 1/2 on: c; coefficients of u**18 ... u**6; high, low of u**5 ... u**0; relative error below 2**-72.8
-ERFCX = _table(26, """
+# erfcx(c + u), four rows to an octave from 1/2 on: c; coefficients of u**18 ... u**6; high, low of u**5 ... u**0;
+# relative error below 2**-72.8
+ERFCX = _table(
+    26,
+    """
     0x1.2000000000000p-1 0x1.c1f74add4c599p-24 -0x1.77d9bcb4e8a69p-22 0x1.318e945fab0ecp-20 -0x1.e4a1671755215p-19
     0x1.75b5590b78a6fp-17 -0x1.17b93b2878347p-15 0x1.95aac68bf9b9bp-14 -0x1.1c5283fa655d5p-12 0x1.80374a0767d5ep-11
     -0x1.f301024a60e0dp-10 0x1.364eb29716855p-8 -0x1.6ff6b38454d3fp-7 0x1.9dcc15144e60fp-6 -0x1.b65943018044bp-5
@@ -423,4 +462,5 @@ ERFCX = _table(26, """
     -0x1.da8d76af8b997p-41 0x1.bedc4e961dc3cp-36 -0x1.a48dc5749581ap-31 -0x1.b5bdc5eac7c69p-85 0x1.8b940e583cbfep-26
     -0x1.0f9b5877ece0ap-82 -0x1.73e1a60e21d15p-21 -0x1.04bb670c89a1cp-76 0x1.5d6955b46bd2ap-16 -0x1.93d24284e7439p-71
     -0x1.481e34f76a622p-11 -0x1.89995164d1c5ap-67 0x1.33f3abfd60d6fp-6 0x1.060d74c727977p-60
-""")
+""",
+)

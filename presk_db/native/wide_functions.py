@@ -111,7 +111,7 @@ def erf_over_x(square: int, w: int) -> int:
         term = -(term * square >> wide) // n
         total += term // (2 * n + 1)
         n += 1
-    return (total * math.isqrt((4 << 3 * w) // pi(w)) >> wide)
+    return total * math.isqrt((4 << 3 * w) // pi(w)) >> wide
 
 
 def _decided(enclosure: Callable[[int], tuple[int, int, int]]) -> float:

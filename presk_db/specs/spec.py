@@ -8,8 +8,9 @@ from typing import Any
 
 from presk_db.errors import SpecKeyUnknown, SpecUnreadable, SpecValueBad
 from presk_db.lowering.realization import Realization, realization_from_toml, realization_of_type
+from presk_db.models.training import MIXED
 
-KEYS = ("model", "entry", "dims", "type", "realization", "weights", "inputs", "seed", "name")
+KEYS = ("model", "entry", "dims", "type", "realization", "weights", "inputs", "seed", "name", "remat")
 """The keys of a spec; each is a flag of `presk record` too."""
 
 
@@ -17,6 +18,7 @@ KEYS = ("model", "entry", "dims", "type", "realization", "weights", "inputs", "s
 class Spec:
     """What is asked for. Paths are as the user typed them, relative to the spec's folder where the spec named them.
 
+    `remat` says that gradients compute each layer's forward pass again instead of keeping its values.
     `weights` and `inputs` are `seed:N`, a path, or None for the default: a model's own weights, else `seed:` and `seed`.
     """
 
@@ -28,6 +30,7 @@ class Spec:
     inputs: str | None
     seed: int
     name: str | None
+    remat: bool = False
 
 
 def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
@@ -61,6 +64,7 @@ def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
         inputs=_text(values, "inputs", place),
         seed=_integer(values.get("seed", 1), f"{place} seed"),
         name=_text(values, "name", place),
+        remat=_flag(values.get("remat", False), f"{place} remat"),
     )
 
 
@@ -105,6 +109,12 @@ def _integer(value: Any, place: str) -> int:
     return value
 
 
+def _flag(value: Any, place: str) -> bool:
+    if not isinstance(value, bool):
+        raise SpecValueBad(f"must be true or false, not {value!r}", place)
+    return value
+
+
 def _dims(value: Any, place: str) -> dict[str, int]:
     if not isinstance(value, Mapping):
         raise SpecValueBad("must be a table of names and integers", f"{place} dims")
@@ -115,4 +125,6 @@ def _realization(values: Mapping[str, Any], place: str) -> Realization:
     type_, path = _text(values, "type", place), _text(values, "realization", place)
     if type_ is not None and path is not None:
         raise SpecValueBad("give a type or a realization, not both", f"{place} type")
+    if type_ == "mixed":
+        return Realization("f32", MIXED, {pattern for pattern, _ in MIXED})
     return realization_from_toml(Path(path)) if path is not None else realization_of_type(type_ or "f32")

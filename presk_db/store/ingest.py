@@ -15,6 +15,7 @@ from presk_db.store.engine import writing
 from presk_db.store.kernel_rows import Row, access_rows, loop_rows, parameter_rows, shape_text, statement_rows
 from presk_db.store.order import check_order, spans
 from presk_db.store.recordings import StoredRecording, stored_recording
+from presk_db.store.structure import write_structure
 from presk_db.store.tensors import insert_tensors
 
 
@@ -47,6 +48,7 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
                 index.create(connection)
         connection.exec_driver_sql("pragma analysis_limit = 1000")
         connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
+        write_structure(connection, recording_id)
         return stored_recording(connection, recording_id)
 
 

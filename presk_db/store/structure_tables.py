@@ -78,7 +78,7 @@ loops = table(
 
 loop_arguments = table(
     "loop_arguments",
-    "recording_id form first_item position kind:text slot_kind:text slot offset stride source? period? phase?",
+    "recording_id form first_item position kind:text slot_kind:text slot offset stride source? base? distance? period? phase?",
     "recording_id form first_item position",
     refers("recording_id form first_item", "loops.recording_id form first_item"),
     one_of("kind", "fixed strided carried"),

@@ -1,0 +1,41 @@
+"""write_structure: the structure of a recording, found by queries: arguments of calls, forms, loops.
+
+The queries stand in the .sql files beside this module, each statement under a line that says what it finds.
+"""
+
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+_HERE = Path(__file__).resolve().parent
+
+
+def statements(name: str) -> list[str]:
+    """The statements of `name`.sql, in order."""
+    lines = (_HERE / f"{name}.sql").read_text(encoding="utf-8").splitlines()
+    code = "\n".join(line for line in lines if not line.startswith("--"))
+    return [statement.strip() for statement in code.split(";\n") if statement.strip()]
+
+
+def write_structure(connection: Connection, recording_id: int) -> None:
+    """Fills call_locals, call_arguments, forms, call_forms, form_items, form_scalars, loops of a recording."""
+    before = _temporary(connection)
+    _run(connection, "structure", {"r": recording_id})
+    highest = connection.exec_driver_sql("select max(height) from node").scalar()
+    for height in range(-1 if highest is None else highest + 1):
+        _run(connection, "level", {"r": recording_id, "height": height})
+    _run(connection, "forms", {"r": recording_id})
+    _run(connection, "loops", {"r": recording_id})
+    for table in _temporary(connection):
+        if table not in before:
+            connection.exec_driver_sql(f"drop table temp.{table}")
+
+
+def _run(connection: Connection, name: str, parameters: dict[str, int]) -> None:
+    for statement in statements(name):
+        connection.exec_driver_sql(statement, {k: v for k, v in parameters.items() if f":{k}" in statement})
+
+
+def _temporary(connection: Connection) -> list[str]:
+    query = "select name from sqlite_temp_schema where type = 'table' order by name"
+    return [str(row[0]) for row in connection.exec_driver_sql(query)]
