@@ -179,7 +179,7 @@ def _as_stored(values: Array, buffer: Buffer) -> Array:
 
 
 def _observed(role: TensorRole, buffer: Buffer, array: Array, keep: bool) -> ObservedTensor:
-    data = np.ascontiguousarray(canonical(array, buffer.type))
+    data = np.ascontiguousarray(canonical(array, buffer.type)).reshape(buffer.shape)
     little = data.astype(data.dtype.newbyteorder("<"), copy=False).reshape(-1)
     digest = hashlib.sha256(little.view(np.uint8).data).hexdigest()
     return ObservedTensor(role, buffer.id, buffer.name, buffer.type, buffer.shape, digest, data if keep else None)
