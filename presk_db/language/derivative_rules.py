@@ -139,6 +139,8 @@ def _repeated(r: At) -> Tensor:
 
 def _largest(r: At) -> Tensor:
     axis, shape = r.equation["axis"], r.shape()
+    if shape[axis] == 0:
+        return zeros(shape)
     row = (*shape[:axis], 1, *shape[axis + 1 :])
     first = equal(iota(shape, axis), reshape(argmax(r.a, axis), *row))
     return select(first, reshape(r.g, *row), 0.0)

@@ -14,8 +14,8 @@ from presk_db.lowering.realization import Realization
 UNSTORED = (*LAYOUT, "const", "iota")
 """Equations whose value has no memory: other indices of an operand, or computed wherever it is used."""
 
-OVER_NOTHING = {"reduce_sum": 0.0, "matmul": 0.0, "reduce_max": -math.inf}
-"""The elements of equations that fold an empty axis."""
+OVER_NOTHING = {"reduce_sum": 0.0, "matmul": 0.0, "scatter_add": 0.0, "reduce_max": -math.inf}
+"""The elements of equations that fold nothing: an empty axis, no updates."""
 
 Scope = tuple[tuple[int, int], ...]
 """A path of fold iterations, each a fold's number and a layer."""

@@ -119,7 +119,7 @@ def _matmul(a: Array, b: Array) -> Array:
 
 def _scattered(index: Array, updates: Array, shape: tuple[int, ...]) -> Array:
     table = np.zeros(shape, updates.dtype)
-    for row, update in zip(index.reshape(-1), updates.reshape(-1, *shape[1:]), strict=True):
+    for row, update in zip(index.reshape(-1), updates.reshape(index.size, *shape[1:]), strict=True):
         table[row] = table[row] + update
     return table
 

@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lowering_cases import check
-from random_entries import random_entry
+from random_entries import random_entry, random_gradient
 
 _SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 
@@ -24,3 +24,9 @@ def test_folds(data: st.DataObject) -> None:
 @given(data=st.data(), type_=st.sampled_from(["f32"]))
 def test_in_f32(data: st.DataObject, type_: str) -> None:
     check(random_entry(data.draw, folds=data.draw(st.booleans())), type_)
+
+
+@_SETTINGS
+@given(data=st.data())
+def test_gradients(data: st.DataObject) -> None:
+    check(random_gradient(data.draw, recompute=data.draw(st.booleans())), data.draw(st.sampled_from(("f64", "f32"))))
