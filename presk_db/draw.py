@@ -44,5 +44,7 @@ def drawn_input(
     """
     u = tensor_key(seed, f"inputs/{name}").uniform(prod(shape))
     if limit is not None:
-        return np.floor(u * limit).astype(np.int64).reshape(shape)
-    return (low + u * (high - low)).astype(np.float32).reshape(shape)
+        whole: np.ndarray[Any, np.dtype[np.int64]] = np.floor(u * limit).astype(np.int64)
+        return whole.reshape(shape)
+    reals: np.ndarray[Any, np.dtype[np.float32]] = (low + u * (high - low)).astype(np.float32)
+    return reals.reshape(shape)

@@ -130,8 +130,8 @@ class _Reverse:
         f = self.f
         with inside(self.trace):
             ends = []
-            for v, given in zip(f.results, self.given, strict=True):
-                if given:
+            for v, has in zip(f.results, self.given, strict=True):
+                if has:
                     ends.append(self._new(v))
                     self.hand(v, ends[-1])
             for e in reversed(f.equations):
@@ -142,18 +142,18 @@ class _Reverse:
             totals = [self.total(v) if n else None for v, n in zip(f.parameters, self.needs, strict=True)]
         equations = tuple(self.replaced.get(e, e) for e in f.equations)
         made = [v for e in equations for v in e.outputs if v in self.taken]
-        given = tuple(f.results.index(v) for v in made if v in f.results)
+        again = tuple(f.results.index(v) for v in made if v in f.results)
         kept = tuple(v for v in made if v not in f.results)
         primals = tuple(i for i, v in enumerate(f.parameters) if v in self.taken)
         changed = bool(kept or self.replaced)
         forward = Function(f.name, f.source, f.parameters, equations, (*f.results, *kept)) if changed else f
         gives = tuple(i for i, t in enumerate(totals) if t is not None)
         results = tuple(t.var for t in totals if t is not None)
-        values = [*(f.parameters[i] for i in primals), *(f.results[i] for i in given), *kept]
+        values = [*(f.parameters[i] for i in primals), *(f.results[i] for i in again), *kept]
         takes = [*(self.taken[v] for v in values), *ends]
         body = live_equations(self.trace.equations, results)
         backward = Function(f"{f.name}_grad", f.source, tuple(t.var for t in takes), body, results)
-        return Derivative(forward, backward, primals, given, kept, gives)
+        return Derivative(forward, backward, primals, again, kept, gives)
 
     def _new(self, like: Var) -> Tensor:
         return Tensor(self.trace.new_var(like.kind, like.shape, like.limit), self.trace)
@@ -321,7 +321,9 @@ class _FoldBack:
             ends = [new(v) for v, given in zip(f.results, self.given, strict=True) if given]
             count = sum(self.given[: self.carried])
             sums = [new(f.parameters[i]) for i in self.shared_gives]
-            primals = {i: new(f.parameters[i]) for i in (*self.layer_primals, *self.carry_primals, *self.shared_primals)}
+            primals = {
+                i: new(f.parameters[i]) for i in (*self.layer_primals, *self.carry_primals, *self.shared_primals)
+            }
             kept = [] if self.recompute else [new(v) for v in self.values]
             takes = [*ends[:count], *sums, *(primals[i] for i in self.layer_primals), *kept]
             takes += [*(primals[i] for i in self.carry_primals), *ends[count:]]

@@ -75,11 +75,11 @@ def adamw(
     `step` counts from 1. Every gradient is first multiplied by `factor`. Gives the new p, m and v; a new value that no
     result of the entry depends on is an error.
     """
-    rates = adamw_rates(lr, step, *betas, decay)
-    rows = mapped(lambda *row: adamw_update(*row, rates, factor, betas, eps), p, g, m, v)
-    # a leaf of `rows` is a triple, so it is taken apart by number
-    triples = [leaf for _, leaf in flatten(rows)]
-    return tuple(rebuilt(p, iter(triples[i::3])) for i in range(3))  # type: ignore[return-value]  # three trees
+    rates = adamw_rates(lr, step, betas[0], betas[1], decay)
+    leaves = [[leaf for _, leaf in flatten(tree)] for tree in (p, g, m, v)]
+    new = [adamw_update(a, b, c, d, rates, factor, betas, eps) for a, b, c, d in zip(*leaves, strict=True)]
+    first, second, third = (rebuilt(p, iter([row[i] for row in new])) for i in range(3))
+    return first, second, third
 
 
 @function

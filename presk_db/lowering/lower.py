@@ -114,7 +114,12 @@ def _label(cluster: Cluster, call: int, flat: Flat) -> str:
     words: list[str] = []
     for e in cluster.equations:
         name = flat.functions[flat.calls[e.call].function].name
-        if e is anchor and anchor.op in ("matmul", "concat", "scatter_add") and name != "linear" and e.call not in above:
+        if (
+            e is anchor
+            and anchor.op in ("matmul", "concat", "scatter_add")
+            and name != "linear"
+            and e.call not in above
+        ):
             words.insert(0, f"{name}_{e.op}")
         else:
             words.append(e.op if e.call in above else name)

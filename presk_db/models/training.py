@@ -85,8 +85,8 @@ def _functions(forward: Callable[..., Any], vocabulary: int) -> dict[str, Callab
     def train_step(p: Any, tokens: Tensor, targets: Tensor, lr: Tensor, step: Tensor, **moments: Tensor) -> Any:
         value, grads = with_gradient(p, tokens, targets)
         norm, factor = clip_factor(grads, CLIP)
-        given = [rebuilt(p, iter([moments[f"{which}.{name}"] for name, _ in flatten(p)])) for which in ("m", "v")]
-        new, first, second = adamw(p, grads, *given, lr, step, factor)
+        m, v = (rebuilt(p, iter([moments[f"{which}.{name}"] for name, _ in flatten(p)])) for which in ("m", "v"))
+        new, first, second = adamw(p, grads, m, v, lr, step, factor)
         return {"loss": value, "norm": norm, "p": new, "m": first, "v": second}
 
     def train_step_sgd(p: Any, tokens: Tensor, targets: Tensor, lr: Tensor) -> Any:

@@ -167,7 +167,9 @@ def test_dead_code_goes() -> None:
 
     graph = graph_of(lambda q: grad(loss)(q))
     labels = [s.label for s in launch_order(graph, Realization("f64")).launches]
-    assert len(labels) == 1 and "tanh" not in " ".join(k.text for k in launch_order(graph, Realization("f64")).kernels())
+    assert len(labels) == 1 and "tanh" not in " ".join(
+        k.text for k in launch_order(graph, Realization("f64")).kernels()
+    )
 
 
 def test_errors() -> None:

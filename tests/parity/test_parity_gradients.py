@@ -24,7 +24,8 @@ CASES: dict[str, dict[str, Any]] = {
     "gpt2": GPT2,
     "gpt2-untied": GPT2 | {"tie_word_embeddings": False, "activation_function": "gelu"},
     "gpt2-relu": GPT2 | {"activation_function": "relu"},
-    "gpt2-small": GPT2 | {"n_layer": 3, "n_embd": 48, "vocab_size": 65, "n_positions": 32, "tie_word_embeddings": False},
+    "gpt2-small": GPT2
+    | {"n_layer": 3, "n_embd": 48, "vocab_size": 65, "n_positions": 32, "tie_word_embeddings": False},
     "llama": LLAMA,
     "llama-tied-biases": LLAMA | {"tie_word_embeddings": True, "attention_bias": True, "mlp_bias": True},
 }
@@ -131,7 +132,13 @@ def test_five_steps(name: str, optimizer: str, monkeypatch: pytest.MonkeyPatch) 
         for group in steps.param_groups:
             group["lr"] = 1e-3 / step
         steps.step()
-        given = {"tokens": tokens[:, None], "targets": targets[:, None], "lr": 1e-3 / step, "step": float(step), **state}
+        given = {
+            "tokens": tokens[:, None],
+            "targets": targets[:, None],
+            "lr": 1e-3 / step,
+            "step": float(step),
+            **state,
+        }
         found = native(order, given, weights)
         assert abs(float(found["loss"]) - loss.item()) < 1e-12
         assert abs(float(found["norm"]) - float(norm)) < 1e-10 * float(norm)

@@ -48,7 +48,9 @@ def test_outputs_and_inputs_have_the_parameters_names(tmp_path: Path) -> None:
     names = [b.name for b in recording.order.buffers if b.role == "weight"]
     found = set(outputs(recording))
     assert found == {"loss", "norm"} | {f"{k}.{n}" for k in ("p", "m", "v") for n in names}
-    assert set(inputs(recording)) == {"tokens", "targets", "lr", "step"} | {f"{k}.{n}" for k in ("m", "v") for n in names}
+    assert set(inputs(recording)) == {"tokens", "targets", "lr", "step"} | {
+        f"{k}.{n}" for k in ("m", "v") for n in names
+    }
     assert set(outputs(recorded(spec_of(tmp_path, "gpt2", "loss_grad")))) == {"loss"} | {f"grad.{n}" for n in names}
     sgd = recorded(spec_of(tmp_path, "gpt2", "train_step_sgd"))
     assert set(outputs(sgd)) == {"loss", "norm"} | {f"p.{n}" for n in names}
