@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "presk_math_poly.h"
+#include "presk_rt.h"
 
 #if defined(__FAST_MATH__)
 #error "presk: compile without -ffast-math, it changes the results"
@@ -55,13 +56,6 @@ static inline double presk_sqrt_f64(double x) { return sqrt(x); }
 #endif
 
 /* --- bits and selects: a comparison becomes a mask, because a `c ? a : b` on doubles stops gcc's vectorizer ---- */
-
-static inline uint64_t presk_bits_f64(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
 
 static inline double presk_from_bits_f64(uint64_t u)
 {
@@ -200,11 +194,13 @@ static inline float presk_tanh_f32(float x)
 
 static inline float presk_sigmoid_f32(float x)
 {
-    double d = (double)x, r = 1.0 / (1.0 + presk_exp_near(-presk_clamp(x, -105.0f, 40.0f)));
+    double r = 1.0 / (1.0 + presk_exp_near(-presk_clamp(x, -105.0f, 40.0f)));
     /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
      * input, found by the check, is decided by r's last bit and moves the same way. */
-    uint64_t hard = presk_mask(presk_abs_f64(d) < 0x1p-15) | presk_mask(d == -0x1.250c02p-10);
-    return (float)(r - presk_from_bits_f64(presk_bits_f64(presk_with_sign(0x1p-52, d)) & hard));
+    uint32_t hard = (uint32_t)0 - (uint32_t)((x > -0x1p-15f) & (x < 0x1p-15f));
+    float step = presk_select_f32((uint32_t)0 - (uint32_t)(x < 0.0f), -0x1p-52f, 0x1p-52f);
+    hard |= (uint32_t)0 - (uint32_t)(x == -0x1.250c02p-10f);
+    return (float)(r - (double)presk_select_f32(hard, step, 0.0f));
 }
 
 static inline float presk_silu_f32(float x)

@@ -27,6 +27,11 @@
 #define presk_free PRESK_SYM(presk_free)
 #define presk_rt_probe PRESK_SYM(presk_rt_probe)
 
+/* presk_trace.c */
+#define presk_trace_begin PRESK_SYM(presk_trace_begin)
+#define presk_trace_peak PRESK_SYM(presk_trace_peak)
+#define presk_trace_write PRESK_SYM(presk_trace_write)
+
 /* presk_json.c */
 #define presk_json_at_end PRESK_SYM(presk_json_at_end)
 #define presk_json_natural PRESK_SYM(presk_json_natural)

@@ -3,6 +3,7 @@
 #define ${program.prefix.upper()}_KERNELS_H
 
 #include "presk_kernel.h"
+#include "presk_trace.h"
 
 % for k in kernels:
 #define ${k.name} ${program.prefix}_k_${k.name}

@@ -7,6 +7,7 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)in;
     (void)out;
     (void)arena;
+    PRESK_TRACE_BEGIN(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
 % for o in operations.values():
 ${c_call("    ", o[0].kernel, [a.argument for a in o])}
 % endfor

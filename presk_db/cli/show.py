@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from sqlalchemy import Engine
-
+from presk_db.store.engine import Engine
 from presk_db.store.query import rows
 from presk_db.store.recordings import StoredRecording, Summary
 

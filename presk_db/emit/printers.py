@@ -1,6 +1,7 @@
 """PRINTERS: what a generator's query may ask for to turn a kernel's text into lines of a language."""
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 from presk_db.kernels.c_printer import c_function
@@ -9,9 +10,16 @@ from presk_db.kernels.parser import parse
 
 def _c_function(row: Any) -> dict[str, Any]:
     """`lines` of the C11 function of `row.kernel_text`, named `row.name`, and its `prototype`."""
-    lines = [line.removeprefix("static ") for line in c_function(parse(row.kernel_text), row.name).splitlines()]
+    kernel = parse(row.kernel_text)
+    lines = [line.removeprefix("static ") for line in c_function(kernel, row.name).splitlines()]
     start = next(i for i, line in enumerate(lines) if line.startswith(f"void {row.name}("))
-    head = lines[start : lines.index("{", start)]
+    brace = lines.index("{", start)
+    head = lines[start:brace]
+    lines[brace + 1 : brace + 1] = [
+        f"    PRESK_TRACE_WRITE({a.name}, {prod(a.shape)} * sizeof *{a.name});"
+        for a in kernel.arrays
+        if a.mode == "out"
+    ]
     return {"lines": lines, "prototype": "\n".join(head) + ";"}
 
 

@@ -347,7 +347,7 @@ def graph_from_entry(
         _tensors([leaf for _, leaf in results], plain.__name__, trace, _definition(plain))
     except (PreskError, KeyboardInterrupt):
         raise
-    except Exception as e:
+    except (Exception, SystemExit) as e:
         raise EntryBad(
             f"{plain.__name__} failed with {type(e).__name__}: {e}", _traceback_line(e) or _definition(plain)
         ) from e

@@ -12,6 +12,7 @@ from presk_db.recording.events import Launched, Recording
 from presk_db.store import tables
 from presk_db.store.digest import float_bits, recording_digest
 from presk_db.store.engine import writing
+from presk_db.store.frames import write_frames
 from presk_db.store.kernel_rows import Row, access_rows, loop_rows, parameter_rows, shape_text, statement_rows
 from presk_db.store.order import check_order, spans
 from presk_db.store.recordings import StoredRecording, stored_recording
@@ -49,6 +50,7 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
         connection.exec_driver_sql("pragma analysis_limit = 1000")
         connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
         write_structure(connection, recording_id)
+        write_frames(connection, recording_id)
         return stored_recording(connection, recording_id)
 
 

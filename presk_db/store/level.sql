@@ -45,9 +45,9 @@ select w.call, w.buffer, w.offset, w.stop, max(c.reads), max(c.writes),
 insert into call_arguments (recording_id, call, position, buffer, offset, elements, mode, view)
 select :r, a.call, a.position, a.buffer, a.offset, a.stop - a.offset,
        case when a.reads and a.writes then 'both' when a.writes then 'write' else 'read' end,
-       (select min(v.number) from views v
-         where v.recording_id = :r and v.buffer = a.buffer and v.offset = a.offset and v.elements = a.stop - a.offset)
+       v.view
   from argument a
+  left join seen v on v.buffer = a.buffer and v.offset = a.offset and v.elements = a.stop - a.offset
  order by a.call, a.position;
 
 -- Every window that an item is given, as a slot: a local or an argument of the call, from an element on.

@@ -18,30 +18,39 @@ create temp table move (
   primary key (form, position, item)
 ) without rowid;
 
+create temp table given (
+  form integer, item integer, position integer, slot_kind text, slot integer, offset integer, kind text,
+  primary key (form, item, position)
+) without rowid;
+
+insert into given
+select x.form, x.item, x.position, x.slot_kind, x.slot, x.offset, b.type || ' ' || b.elements
+  from form_item_arguments x
+  join forms f on f.recording_id = x.recording_id and f.number = x.form
+  join form_items i on i.recording_id = x.recording_id and i.form = x.form and i.number = x.item
+  left join call_locals l on l.recording_id = x.recording_id and l.call = f.call and x.slot_kind = 'local'
+   and l.number = x.slot
+  left join buffers b on b.recording_id = l.recording_id and b.number = l.buffer
+ where x.recording_id = :r and i.fold is not null;
+
+create index temp.given_slot on given (form, item, slot_kind, slot, offset, position);
+
 insert into move
-with argument as (
-  select x.form, x.item, x.position, x.slot_kind, x.slot, x.offset, b.type || ' ' || b.elements as kind
-    from form_item_arguments x
-    join forms f on f.recording_id = x.recording_id and f.number = x.form
-    left join call_locals l on l.recording_id = x.recording_id and l.call = f.call and x.slot_kind = 'local'
-     and l.number = x.slot
-    left join buffers b on b.recording_id = l.recording_id and b.number = l.buffer
-   where x.recording_id = :r
-), stepped as (
+with stepped as (
   select p.form, x.position, p.item, p.fold, p.direction, x.slot_kind, x.slot, x.offset, y.slot_kind as next_kind,
          y.slot as next_slot, y.offset as next_offset, x.kind = y.kind and x.offset = y.offset as alike
     from pair p
-    join argument x on x.form = p.form and x.item = p.item
-    join argument y on y.form = p.form and y.item = p.item + 1 and y.position = x.position
+    join given x on x.form = p.form and x.item = p.item
+    join given y on y.form = p.form and y.item = p.item + 1 and y.position = x.position
 )
 select s.form, s.position, s.item, s.fold, s.direction,
        case when s.next_kind = s.slot_kind and s.next_slot = s.slot then s.next_offset - s.offset end,
        case when s.alike then coalesce(
-         (select 'from ' || min(z.position) from form_item_arguments z
-           where z.recording_id = :r and z.form = s.form and z.item = s.item and z.position <> s.position
+         (select 'from ' || min(z.position) from given z
+           where z.form = s.form and z.item = s.item and z.position <> s.position
              and z.slot_kind = 'local' and z.slot = s.next_slot and z.offset = s.next_offset),
-         (select 'to ' || min(z.position) from form_item_arguments z
-           where z.recording_id = :r and z.form = s.form and z.item = s.item + 1 and z.position <> s.position
+         (select 'to ' || min(z.position) from given z
+           where z.form = s.form and z.item = s.item + 1 and z.position <> s.position
              and z.slot_kind = 'local' and z.slot = s.slot and z.offset = s.offset)) end
   from stepped s;
 

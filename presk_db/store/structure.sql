@@ -85,6 +85,14 @@ select o.call, a.operation, a.position, v.buffer, v.offset, v.offset + v.element
   join views v on v.recording_id = a.recording_id and v.number = a.view
  where a.recording_id = :r;
 
+-- The first view of each window, whatever its shape.
+create temp table seen (
+  buffer integer, offset integer, elements integer, view integer, primary key (buffer, offset, elements)
+) without rowid;
+
+insert into seen
+select buffer, offset, elements, min(number) from views where recording_id = :r group by buffer, offset, elements;
+
 -- Scratch for one level.
 create temp table spread (call integer, buffer integer, primary key (call, buffer)) without rowid;
 create temp table want (

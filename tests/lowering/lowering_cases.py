@@ -1,5 +1,6 @@
 """What tests of the lowering share: small entries, their native run, and the comparison with the oracle."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -72,28 +73,23 @@ def native(order: LaunchOrder, parameters: Mapping[str, Array], inputs: Mapping[
 
 
 def check_order(order: LaunchOrder) -> None:
-    """What holds of every launch order: kernels parse back, something is written once and before it is read."""
-    written: dict[int, list[range]] = {}
+    """What holds of every launch order: kernels parse back, every element is written once and before it is read."""
+    written = {b.id: np.zeros(b.elements, bool) for b in order.buffers if b.role in ("temp", "output")}
+    for kernel in order.kernels():
+        assert parse(kernel.text) == kernel
     for launch in order.launches:
-        assert parse(launch.kernel.text) == launch.kernel
-        arrays = list(zip(launch.kernel.arrays, launch.arguments, strict=True))
-        assert any(a.mode == "out" for a, _ in arrays), launch.label
-        for array, view in arrays:
-            buffer, size = order.buffers[view.buffer], int(np.prod(view.shape))
-            if array.mode == "in" and buffer.role in ("temp", "output") and size:
-                done = sum(
-                    len(set(r) & set(range(view.offset, view.offset + size))) for r in written.get(buffer.id, [])
-                )
-                assert done == size, f"{launch.label} reads {buffer.name} before it is written"
-        for array, view in arrays:
-            if array.mode == "out":
-                window = range(view.offset, view.offset + int(np.prod(view.shape)))
-                for other in written.setdefault(view.buffer, []):
-                    assert not set(other) & set(window), f"{launch.label} writes a second time"
-                written[view.buffer].append(window)
-    for buffer in order.buffers:
-        if buffer.role == "output":
-            assert sum(len(r) for r in written.get(buffer.id, [])) == buffer.elements, buffer.name
+        views = [(a.mode, v, slice(v.offset, v.offset + math.prod(v.shape)))
+                 for a, v in zip(launch.kernel.arrays, launch.arguments, strict=True)]  # fmt: skip
+        for mode, view, window in views:
+            if mode == "in" and view.buffer in written:
+                name = order.buffers[view.buffer].name
+                assert written[view.buffer][window].all(), f"{launch.label} reads {name} before it is written"
+        assert "out" in [mode for mode, _, _ in views], launch.label
+        for mode, view, window in views:
+            if mode == "out":
+                assert not written[view.buffer][window].any(), f"{launch.label} writes a second time"
+                written[view.buffer][window] = True
+    assert all(written[b.id].all() for b in order.buffers if b.role == "output")
     check_calls(order)
 
 

@@ -64,6 +64,8 @@ CASES: dict[str, dict[str, Any]] = {
     "qwen3-default": LLAMA | {"model_type": "qwen3", "attention_bias": True},
 }
 
+MODELING = {"Llama": modeling_llama, "Mistral": modeling_mistral, "Qwen2": modeling_qwen2, "Qwen3": modeling_qwen3}
+
 
 def model_of(config: dict[str, Any]) -> torch.nn.Module:
     """The transformers model of a config."""
@@ -91,7 +93,7 @@ def _norm(self: Any, x: torch.Tensor) -> torch.Tensor:
 def test_f64(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where transformers goes through f32 (norms, rotary tables), the formula is put in its place in f64."""
     config = CASES[name]
-    for modeling, family in ((modeling_llama, "Llama"), (modeling_mistral, "Mistral"), (modeling_qwen2, "Qwen2"), (modeling_qwen3, "Qwen3")):  # fmt: skip
+    for family, modeling in MODELING.items():
         monkeypatch.setattr(getattr(modeling, f"{family}RMSNorm"), "forward", _norm)
     module = model_of(config).double()
     tensors = randomized(module, 1)

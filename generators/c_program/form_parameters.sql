@@ -1,0 +1,37 @@
+-- The parameters of each function, in order, as its first call has them; the frame, if it needs one, comes first.
+-- `given` is what the library's entry passes to the last function.
+select
+  f.number as form,
+  -1 as position,
+  'frame' as name,
+  'unsigned char' as ctype,
+  r.bytes || ' bytes of temporaries' as shape,
+  'arena' as given
+from forms f
+join frames r on r.recording_id = f.recording_id and r.form = f.number and r.bytes > 0
+where f.recording_id = :recording
+union all
+select
+  f.number,
+  a.position,
+  n.name,
+  case a.mode when 'read' then 'const ' else '' end || case b.type
+    when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
+    else 'uint8_t'
+  end,
+  coalesce(replace(replace(v.shape, '[', '('), ']', ')'), '(' || a.elements || ' elements)'),
+  case b.role
+    when 'weight' then 'w->' || fw.name
+    when 'input' then 'in->' || fa.name
+    when 'output' then 'out->' || fa.name
+    else ''
+  end
+from forms f
+join call_arguments a on a.recording_id = f.recording_id and a.call = f.call
+join buffers b on b.recording_id = a.recording_id and b.number = a.buffer
+join names n on n.namespace = 'scope:' || f.number and n.number = a.position
+left join views v on v.recording_id = a.recording_id and v.number = a.view
+left join names fw on fw.namespace = 'field:weight' and fw.number = b.number
+left join names fa on fa.namespace = 'field:argument' and fa.number = b.number
+where f.recording_id = :recording
+order by form, position

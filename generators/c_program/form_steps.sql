@@ -1,0 +1,64 @@
+-- What each function does, a row an argument: launches, calls, and loops over runs of a fold's iterations. `turn` is
+-- the number of places that an argument takes in turn, from `phase` on; 0 where it stays or moves by a stride.
+with step as ( -- items that stand alone, and the first of each loop
+  select i.*, l.last_item - l.first_item + 1 as iterations, l.first_iteration, l.last_iteration
+  from form_items i
+  left join loops l on l.recording_id = i.recording_id and l.form = i.form and l.first_item = i.number
+  where i.recording_id = :recording and not exists (
+    select 1
+    from loops x
+    where x.recording_id = i.recording_id and x.form = i.form and i.number > x.first_item and i.number <= x.last_item
+  )
+), place as ( -- the frame of a callee comes first, as argument -1
+  select
+    s.form, s.number as item, -1 as position,
+    'frame + ' || c.offset as argument, 0 as turn, 0 as phase
+  from step s
+  join frames r on r.recording_id = :recording and r.form = s.callee and r.bytes > 0
+  join frame_slots c on c.recording_id = :recording and c.form = s.form and c.kind = 'callee' and c.number = s.number
+  union all
+  select
+    s.form, s.number, a.position,
+    case when coalesce(l.period, 0) > 0 then
+      '(' || case b.type
+        when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
+        else 'uint8_t'
+      end || ' *)(frame + ' || l.base
+      || case when l.period > 1 then ' + turn_' || a.position || ' * ' || l.distance else '' end || ')'
+    else
+      n.name
+    end
+    || case a.offset when 0 then '' else ' + ' || a.offset end
+    || case
+      when coalesce(l.stride, 0) > 0 then ' + l * ' || l.stride
+      when l.stride < 0 then ' - l * ' || -l.stride
+      else ''
+    end,
+    case when l.period > 1 then l.period else 0 end,
+    coalesce(l.phase, 0)
+  from step s
+  join form_item_arguments a on a.recording_id = :recording and a.form = s.form and a.item = s.number
+  join names n on n.namespace = 'scope:' || s.form
+    and n.number = case a.slot_kind when 'local' then 1000000 else 0 end + a.slot
+  left join loop_arguments l on l.recording_id = :recording and l.form = a.form and l.first_item = a.item
+    and l.position = a.position and s.iterations is not null
+  join forms f on f.recording_id = :recording and f.number = s.form
+  left join call_locals c on c.recording_id = :recording and c.call = f.call and a.slot_kind = 'local' and c.number = a.slot
+  left join buffers b on b.recording_id = :recording and b.number = c.buffer
+)
+select
+  s.form,
+  s.number as item,
+  coalesce(k.name, c.name) as function,
+  coalesce(s.iterations, 0) as iterations,
+  coalesce(s.first_iteration, 0) as first_iteration,
+  coalesce(s.last_iteration, 0) as last_iteration,
+  p.position,
+  p.argument,
+  p.turn,
+  p.phase
+from step s
+join place p on p.form = s.form and p.item = s.number
+left join names k on k.namespace = 'kernel' and k.number = s.kernel_id
+left join names c on c.namespace = 'form' and c.number = s.callee
+order by s.form, s.number, p.position
