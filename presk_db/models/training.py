@@ -32,12 +32,12 @@ def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: i
     """The entries by name. `forward(p, tokens)` gives a mapping with `logits` (B, T, V)."""
 
     def tokens(dims: Mapping[str, int]) -> dict[str, Input]:
-        if dims["M"] != 1:
+        if dims.get("M", 1) != 1:
             raise DimensionBad("only entries for training have micro-batches", "dims.M")
         return {"tokens": int_input(dims["B"], dims["T"], limit=vocabulary)}
 
     def batch(dims: Mapping[str, int]) -> dict[str, Input]:
-        shape = (*((dims["M"],) if dims["M"] != 1 else ()), dims["B"], dims["T"])
+        shape = (*((dims["M"],) if dims.get("M", 1) != 1 else ()), dims["B"], dims["T"])
         return {"tokens": int_input(*shape, limit=vocabulary), "targets": int_input(*shape, limit=vocabulary + 1)}
 
     def with_rate(dims: Mapping[str, int]) -> dict[str, Input]:

@@ -113,7 +113,7 @@ def _missing(key: str, place: str) -> str:
 
 
 def _checked_key(values: Mapping[str, Any], key: str, place: str) -> None:
-    """Raises SpecValueBad (E1003) unless the key's value has its type: `seed` a number, `remat` a truth value, `dims` below, the others text."""
+    """Raises SpecValueBad (E1003) unless a value has its type: `seed` a number, `remat` a truth value, the others text."""
     value, at = values[key], f"{place} {key}"
     if key == "seed":
         _integer(value, at)

@@ -9,6 +9,7 @@ from training_cases import spec_of
 from presk_db.checkpoints.safetensors import SafetensorsFile
 from presk_db.checkpoints.safetensors_write import write_safetensors
 from presk_db.conformance.check import checked
+from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build, built, ran
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
@@ -48,3 +49,14 @@ def test_a_scalar_that_is_not_finite(tmp_path: Path) -> None:
         write_safetensors(tmp_path / "bad.safetensors", arrays)
         with pytest.raises(ProgramFailed, match="finite"):
             ran(program, folder / "weights.safetensors", tmp_path / "bad.safetensors", tmp_path / "outputs")
+
+
+@pytest.mark.parametrize(("config", "entry"), [("gpt2", "loss_grad"), ("llama", "train_step")])
+def test_against_the_exact_reals(tmp_path: Path, config: str, entry: str) -> None:
+    database = open_database(str(tmp_path / "presk.db"), create=True)
+    recording = write_recording(database, recorded(spec_of(tmp_path, config, entry, type="f64")))
+    for output in exact_report(database, recording).outputs:
+        if output.name in ("loss", "norm"):
+            assert output.error.max_ulp < 2.0
+        elif "qkv.b" not in output.name:  # the gradient of a key's bias is exactly 0
+            assert output.error.mean_ulp < 1000.0
