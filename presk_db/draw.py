@@ -35,11 +35,16 @@ def drawn_weight(
     return out.reshape(shape)
 
 
-def drawn_input(seed: int, name: str, shape: tuple[int, ...], limit: int | None) -> np.ndarray[Any, np.dtype[Any]]:
+def drawn_input(
+    seed: int, name: str, shape: tuple[int, ...], limit: int | None, low: float = -1.0, high: float = 1.0
+) -> np.ndarray[Any, np.dtype[Any]]:
     """An input's elements from the key of `inputs/NAME`: `shape`.
 
-    Integers floor(u * limit) as int64; without a limit, float32 numbers uniform in [-1, 1).
+    Integers floor(u * limit) as int64; without a limit, float32 numbers uniform in [low, high), as a weight's are.
     """
     u = tensor_key(seed, f"inputs/{name}").uniform(prod(shape))
-    drawn = (2.0 * u - 1.0).astype(np.float32) if limit is None else np.floor(u * limit).astype(np.int64)
-    return drawn.reshape(shape)
+    if limit is not None:
+        whole: np.ndarray[Any, np.dtype[np.int64]] = np.floor(u * limit).astype(np.int64)
+        return whole.reshape(shape)
+    reals: np.ndarray[Any, np.dtype[np.float32]] = (low + u * (high - low)).astype(np.float32)
+    return reals.reshape(shape)

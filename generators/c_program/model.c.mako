@@ -164,6 +164,12 @@ bool ${program.prefix}_check(const ${program.prefix}_inputs *in, presk_error *e)
         return false;
     }
 % endif
+% if i.rank == 0 and i.ctype in ("double", "float"):
+    if (!(*in->${i.name} - *in->${i.name} == 0)) {
+        presk_error_set(e, PRESK_E_INPUT, ${i.tensor | c_string}, "must be a finite number");
+        return false;
+    }
+% endif
 % endfor
     return true;
 }

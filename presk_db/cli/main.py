@@ -62,12 +62,17 @@ def cli() -> None:
     callback=_dims,
     help="A dimension, such as T=256; may be repeated.",
 )
-@click.option("--type", "type_", help="One type for every site: f64, f32 or bf16 [default: f32].")
+@click.option(
+    "--type",
+    "type_",
+    help="One type for every site: f64, f32, bf16; or mixed: f32 with a bf16 forward pass [default: f32].",
+)
 @click.option("--realization", help="A TOML file that gives sites types.")
 @click.option("--weights", help="A checkpoint, or seed:N.")
 @click.option("--inputs", help="A safetensors file with the entry's inputs, or seed:N.")
 @click.option("--seed", type=int, help="The seed of what is drawn and has none of its own [default: 1].")
 @click.option("--name", help="The recording's name.")
+@click.option("--remat", is_flag=True, default=None, help="Gradients compute each layer again instead of keeping it.")
 @click.option(
     "--executor",
     type=click.Choice(["numpy", "compiled"]),

@@ -143,7 +143,7 @@ class _Evaluation:
             case "fold":
                 return self._fold(e, inputs)
         try:
-            value = primitive(e, inputs)
+            value = np.asarray(primitive(e, inputs))
         except Undecided:
             place = f"{'/'.join(self.path)}/{e.op} ({e.source})"
             raise ExactUndecided(
@@ -211,6 +211,10 @@ def _rules() -> dict[str, Callable[..., Values]]:
         "const": _const,
         "iota": _iota,
         "gather": lambda e, table, index: table[index],
+        "scatter_add": _scattered,
+        "stop": lambda e, x: x,
+        "site": lambda e, x: x,
+        "update": lambda e, x: x,
         "concat": _concat,
         "matmul": lambda e, a, b: balls.product(a, b),
     }
@@ -230,6 +234,13 @@ def _iota(e: Equation) -> Values:
     shape, axis = e.outputs[0].shape, e["axis"]
     view = np.arange(shape[axis], dtype=np.int64).reshape([-1 if a == axis else 1 for a in range(len(shape))])
     return np.broadcast_to(view, shape)
+
+
+def _scattered(e: Equation, index: Values, updates: Values) -> Values:
+    shape = e.outputs[0].shape
+    rows = updates.reshape(index.size, *shape[1:])
+    sums = [balls.summed(rows[index.reshape(-1) == row], 0) for row in range(shape[0])]
+    return np.stack([balls.balls(s) for s in sums]) if sums else np.zeros(shape)
 
 
 def _concat(e: Equation, *parts: Values) -> Values:

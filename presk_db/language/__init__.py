@@ -3,6 +3,7 @@
 from presk_db import language as L
 """
 
+from presk_db.language.gradients import grad, value_and_grad
 from presk_db.language.nn import (
     attention,
     causal_mask,
@@ -13,8 +14,11 @@ from presk_db.language.nn import (
     rotary,
     rotary_frequencies,
     softmax,
+    target_count,
+    token_losses,
 )
-from presk_db.language.parameters import int_input, parameter, real_input
+from presk_db.language.optimizers import adamw, clip_factor, sgd
+from presk_db.language.parameters import int_input, parameter, real_input, scalar_input
 from presk_db.language.primitives import (
     absolute,
     amax,
@@ -23,6 +27,7 @@ from presk_db.language.primitives import (
     concat,
     const,
     cos,
+    equal,
     erf,
     exp,
     expm1,
@@ -38,14 +43,18 @@ from presk_db.language.primitives import (
     positions,
     real,
     reshape,
+    scatter_add,
     select,
     sigmoid,
     silu,
     sin,
+    site,
     sqrt,
+    stop,
     sum,
     tanh,
     transpose,
+    update,
 )
 from presk_db.language.tracing import Record, Tensor, fold, function
 
@@ -53,14 +62,17 @@ __all__ = [
     "Record",
     "Tensor",
     "absolute",
+    "adamw",
     "amax",
     "argmax",
     "attention",
     "broadcast_to",
     "causal_mask",
+    "clip_factor",
     "concat",
     "const",
     "cos",
+    "equal",
     "erf",
     "exp",
     "expm1",
@@ -69,6 +81,7 @@ __all__ = [
     "gather",
     "gelu",
     "gelu_tanh",
+    "grad",
     "int_input",
     "iota",
     "layer_norm",
@@ -87,13 +100,22 @@ __all__ = [
     "rms_norm",
     "rotary",
     "rotary_frequencies",
+    "scalar_input",
+    "scatter_add",
     "select",
+    "sgd",
     "sigmoid",
     "silu",
     "sin",
+    "site",
     "softmax",
     "sqrt",
+    "stop",
     "sum",
     "tanh",
+    "target_count",
+    "token_losses",
     "transpose",
+    "update",
+    "value_and_grad",
 ]

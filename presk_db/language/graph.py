@@ -83,11 +83,18 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Input:
-    """What a caller gives: reals, or integers in [0, limit)."""
+    """What a caller gives: reals, or integers in [0, limit).
+
+    A `scalar` is one finite real number, an f64 whatever the realization. Drawn from a seed, reals are uniform in
+    [low, high): always `low` where both are equal.
+    """
 
     kind: Kind
     shape: tuple[int, ...]
     limit: int | None = None
+    scalar: bool = False
+    low: float = -1.0
+    high: float = 1.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,9 +117,14 @@ class Graph:
         functions = self.functions()
         names = function_names(functions)
         head = [_parameter_text(name, p) for name, p in self.parameters]
-        head += [f"input {name_text(n)}: {type_text(i.kind, i.shape, i.limit)}" for n, i in self.inputs]
+        head += [_input_text(name, i) for name, i in self.inputs]
         head += [f"result {name_text(n)}" for n in self.results]
         return "\n".join(["\n".join(head) + "\n", *(_function_text(f, names) for f in functions)])
+
+
+def _input_text(name: str, i: Input) -> str:
+    drawn = f" in [{i.low},{i.high})" if (i.low, i.high) != (-1.0, 1.0) or i.scalar else ""
+    return f"input {name_text(name)}: {type_text(i.kind, i.shape, i.limit)}{drawn}{' scalar' if i.scalar else ''}"
 
 
 def _collect(function: Function, found: dict[int, Function]) -> None:

@@ -9,6 +9,7 @@ from presk_db.language.primitives import (
     amax,
     concat,
     const,
+    equal,
     exp,
     iota,
     log,
@@ -18,6 +19,7 @@ from presk_db.language.primitives import (
     reshape,
     select,
     sqrt,
+    stop,
     sum,
     tanh,
     transpose,
@@ -50,9 +52,28 @@ def rms_norm(x: Tensor, w: Tensor, eps: float) -> Tensor:
 
 @function
 def softmax(x: Tensor) -> Tensor:
-    """exp(x - max) / sum along the last axis."""
-    e = exp(x - amax(x, keep=True))
+    """exp(x - max) / sum along the last axis. The maximum only keeps exp finite: the result does not depend on it."""
+    e = exp(x - stop(amax(x, keep=True)))
     return e / sum(e, keep=True)
+
+
+@function
+def token_losses(logits: Tensor, targets: Tensor) -> Tensor:
+    """log(sum(exp(logits))) - logits[target], logits (N, V), targets (N) in [0, V]: (N).
+
+    The logits are taken less their row's maximum. A target that is V is ignored: its loss is 0.
+    """
+    v = logits.shape[-1]
+    shifted = logits - stop(amax(logits, keep=True))
+    at = equal(iota(logits.shape, 1), reshape(targets, -1, 1))
+    own = sum(select(at, shifted, 0.0))
+    return select(targets < v, log(sum(exp(shifted))) - own, 0.0)
+
+
+@function
+def target_count(targets: Tensor, ignored: int) -> Tensor:
+    """How many targets are not `ignored`, as a real of shape ()."""
+    return sum(select(equal(reshape(targets, -1), ignored), 0.0, 1.0))
 
 
 @function

@@ -24,9 +24,14 @@ def parameter(
     return Parameter(full, sources, center - reach, center + reach)
 
 
-def real_input(*shape: int) -> Input:
-    """An input of real numbers."""
-    return Input("real", shape)
+def real_input(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
+    """An input of real numbers; from a seed they are uniform in [low, high)."""
+    return Input("real", shape, low=low, high=high)
+
+
+def scalar_input(value: float) -> Input:
+    """A run-time number, such as a learning rate: f64 in every realization; from a seed it is `value`."""
+    return Input("real", (), scalar=True, low=value, high=value)
 
 
 def int_input(*shape: int, limit: int) -> Input:

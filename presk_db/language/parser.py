@@ -1,7 +1,7 @@
 """graph_from_text: a graph from its text, the inverse of `Graph.text`.
 
 parameter NAME: real[SHAPE] in [LOW,HIGH) from "TENSOR"[SHAPE] transposed, ...      or   from "T.{}"[SHAPE] for 0..N
-input NAME: TYPE
+input NAME: TYPE in [LOW,HIGH) scalar                                                  (the range and `scalar` may lack)
 result NAME
 
 function NAME(v0: TYPE, ...)  # SOURCE
@@ -23,6 +23,7 @@ _TYPE = re.compile(r"(real|int|bool)\[([0-9,]*)\](?:<([0-9]+))?")
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _NAME = re.compile(rf"({_STRING}|[A-Za-z_][A-Za-z0-9_.]*)")
 _RANGE = re.compile(r": real\[([0-9,]*)\] in \[([^,]+),([^)]+)\)")
+_INPUT = re.compile(r"(\S+)(?: in \[([^,]+),([^)]+)\))?( scalar)?")
 _SOURCE = re.compile(rf"({_STRING})\[([0-9,]*)\]( transposed)?")
 _LAYERS = re.compile(r" for 0\.\.([0-9]+)")
 _VARIABLE = re.compile(r"(v[0-9]+): (\S+)")
@@ -114,7 +115,7 @@ class _Reader:
                 self.parameters.append((name, _parameter(rest)))
             case "input":
                 _need(rest.startswith(": "), "a type is missing")
-                self.inputs.append((name, Input(*_type(rest[2:]))))
+                self.inputs.append((name, _input(rest[2:])))
             case "result":
                 _need(not rest, "a result is a name alone")
                 self.results.append(name)
@@ -229,6 +230,15 @@ def _type(text: str) -> tuple[Kind, tuple[int, ...], int | None]:
         raise _BadLineError(f"{text!r} is no type")
     kind, shape, limit = found.groups()
     return cast(Kind, kind), _shape(shape), None if limit is None else int(limit)
+
+
+def _input(text: str) -> Input:
+    found = _INPUT.fullmatch(text)
+    if found is None:
+        return Input(*_type(text))
+    kind, shape, limit = _type(found.group(1))
+    low, high = (float(n) if n else d for n, d in zip(found.group(2, 3), (-1.0, 1.0), strict=True))
+    return Input(kind, shape, limit, found.group(4) is not None, low, high)
 
 
 def _parameter(text: str) -> Parameter:

@@ -26,7 +26,12 @@ LAYOUT = ("reshape", "transpose", "slice", "broadcast")
 REDUCTIONS = ("reduce_sum", "reduce_max", "argmax")
 """Equations that fold one axis, which is the attribute `axis`."""
 
-PRIMITIVES = (*ELEMENTWISE, *LAYOUT, *REDUCTIONS, "const", "iota", "gather", "concat", "matmul")
+MARKS = ("stop", "site", "update")
+"""Equations that give their operand itself and say something about it: see `stop`, `site` and `update`."""
+
+PRIMITIVES = (
+    *ELEMENTWISE, *LAYOUT, *REDUCTIONS, *MARKS, "const", "iota", "gather", "scatter_add", "concat", "matmul",
+)  # fmt: skip
 
 Number = int | float
 
@@ -140,6 +145,11 @@ def select(condition: Tensor, a: Any, b: Any) -> Tensor:
     return emit("select", [condition, a, b], a.kind, a.shape)
 
 
+def equal(a: Any, b: Any) -> Tensor:
+    """Where two reals or two integers are equal."""
+    return compare("eq", a, b)
+
+
 def real(x: Tensor) -> Tensor:
     """Integers or truth values (0, 1) as reals."""
     _kind(x, ("int", "bool"), "real")
@@ -234,6 +244,32 @@ def gather(table: Tensor, index: Tensor) -> Tensor:
         limit is not None and limit <= table.shape[0], f"indices below {limit} leave a table of {table.shape[0]} rows"
     )
     return emit("gather", [table, index], table.kind, (*index.shape, *table.shape[1:]), table.var.limit)
+
+
+def scatter_add(index: Tensor, updates: Tensor, rows: int) -> Tensor:
+    """A table of `rows` rows: row r is the sum of the updates (index.shape, ...) whose index is r, in row-major order."""
+    _kind(index, ("int",), "scatter_add")
+    _kind(updates, ("real",), "scatter_add")
+    rank, limit = len(index.shape), index.var.limit
+    _need(updates.shape[:rank] == index.shape, f"updates {list(updates.shape)} for indices {list(index.shape)}")
+    _need(limit is not None and limit <= rows, f"indices below {limit} leave a table of {rows} rows")
+    return emit("scatter_add", [index, updates], "real", (rows, *updates.shape[rank:]))
+
+
+def stop(x: Tensor) -> Tensor:
+    """`x`, taken as a constant by derivatives."""
+    return emit("stop", [x], x.kind, x.shape, x.var.limit)
+
+
+def site(x: Tensor) -> Tensor:
+    """`x` as a site of its own, to which a realization can give another type than `x` has."""
+    _kind(x, ("real",), "site")
+    return emit("site", [x], "real", x.shape)
+
+
+def update(x: Tensor) -> Tensor:
+    """`x`, the new value of some state: EntryBad (E1203) where no result of the entry depends on it."""
+    return emit("update", [x], x.kind, x.shape, x.var.limit)
 
 
 def iota(shape: Sequence[int], axis: int) -> Tensor:

@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
@@ -27,30 +28,44 @@ class Record(dict[str, Any]):
             raise AttributeError(name) from None
 
 
-class _Trace:
+class Trace:
     """One function being traced; `root` keeps what all traces of one graph share."""
 
-    def __init__(self, root: "_Trace | None") -> None:
-        self.root: _Trace = root or self
+    def __init__(self, root: "Trace | None") -> None:
+        self.root: Trace = root or self
         self.equations: list[Equation] = []
+        self.source = ""
+        """Where set, the line that new equations come from: an equation's derivative keeps its line."""
         if root is None:
             self.count = 0
             self.functions: dict[Any, tuple[Function, Any]] = {}
+            self.derivatives: dict[Any, Any] = {}
+            self.recompute = False
 
     def new_var(self, kind: Kind, shape: tuple[int, ...], limit: int | None = None) -> Var:
         self.root.count += 1
         return Var(self.root.count, kind, shape, limit)
 
 
-_TRACE: ContextVar[_Trace | None] = ContextVar("presk_trace", default=None)
+_TRACE: ContextVar[Trace | None] = ContextVar("presk_trace", default=None)
 
 
-def current_trace() -> _Trace:
+def current_trace() -> Trace:
     """The trace in progress; EntryBad (E1203) outside one."""
     trace = _TRACE.get()
     if trace is None:
         raise EntryBad("tensors exist only while an entry is traced", source_line())
     return trace
+
+
+@contextmanager
+def inside(trace: Trace) -> Iterator[None]:
+    """What is traced meanwhile goes to `trace`."""
+    token = _TRACE.set(trace)
+    try:
+        yield
+    finally:
+        _TRACE.reset(token)
 
 
 def source_line() -> str:
@@ -67,7 +82,7 @@ class Tensor:
     operators: ClassVar[dict[str, Callable[..., "Tensor"]]] = {}
     """What the operators below mean; the primitives fill it."""
 
-    def __init__(self, var: Var, trace: _Trace) -> None:
+    def __init__(self, var: Var, trace: Trace) -> None:
         self.var = var
         self.trace = trace
 
@@ -165,7 +180,11 @@ def emit_many(
             raise EntryBad("a function uses only its arguments: this tensor belongs to another one", source_line())
     variables = [trace.new_var(*o) for o in outputs]
     equation = Equation(
-        op, tuple(t.var for t in inputs), tuple(variables), tuple(sorted(attributes.items())), source_line()
+        op,
+        tuple(t.var for t in inputs),
+        tuple(variables),
+        tuple(sorted(attributes.items())),
+        trace.source or source_line(),
     )
     trace.equations.append(equation)
     return [Tensor(v, trace) for v in variables]
@@ -212,7 +231,7 @@ def _key(tree: Any) -> Any:
             return ("static", type(tree).__name__, tree)
 
 
-def _traced(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Function, Any]:
+def traced(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Function, Any]:
     """The function at these arguments' types, and the tree of its results. Traced once for equal types and statics."""
     outer = current_trace()
     cache = outer.root.functions
@@ -224,7 +243,7 @@ def _traced(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Function, A
         raise EntryBad(
             f"an argument of {fn.__name__} is neither a tensor nor a hashable value", source_line()
         ) from None
-    trace = _Trace(outer.root)
+    trace = Trace(outer.root)
     parameters: list[Var] = []
 
     def parameter(leaf: Any) -> Any:
@@ -235,11 +254,8 @@ def _traced(fn: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Function, A
 
     tree = (args, kwargs)
     inner_args, inner_kwargs = rebuilt(tree, iter([parameter(leaf) for _, leaf in flatten(tree)]))
-    token = _TRACE.set(trace)
-    try:
+    with inside(trace):
         result = fn(*inner_args, **inner_kwargs)
-    finally:
-        _TRACE.reset(token)
     source = _definition(fn)
     results = _tensors(result, fn.__name__, trace, source)
     function = Function(fn.__name__, source, tuple(parameters), tuple(trace.equations), tuple(t.var for t in results))
@@ -252,7 +268,7 @@ def _definition(fn: Callable[..., Any]) -> str:
     return f"{Path(code.co_filename).name}:{code.co_firstlineno}"
 
 
-def _tensors(tree: Any, name: str, trace: _Trace, source: str) -> list[Tensor]:
+def _tensors(tree: Any, name: str, trace: Trace, source: str) -> list[Tensor]:
     leaves = [leaf for _, leaf in flatten(tree)]
     if not leaves or not all(isinstance(leaf, Tensor) and leaf.trace is trace for leaf in leaves):
         raise EntryBad(f"{name} must return tensors, or a tree of them, computed from its arguments", source)
@@ -264,10 +280,10 @@ def function(fn: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        traced, result = _traced(fn, args, kwargs)
+        known, result = traced(fn, args, kwargs)
         inputs = [leaf for _, leaf in flatten((args, kwargs)) if isinstance(leaf, Tensor)]
-        types = [(v.kind, v.shape, v.limit) for v in traced.results]
-        return cast(R, rebuilt(result, iter(emit_many("call", inputs, types, {"function": traced}))))
+        types = [(v.kind, v.shape, v.limit) for v in known.results]
+        return cast(R, rebuilt(result, iter(emit_many("call", inputs, types, {"function": known}))))
 
     return call
 
@@ -289,10 +305,10 @@ def fold(
         )
     trace = current_trace()
     layer = rebuilt(stacked, iter([Tensor(trace.new_var(t.kind, t.shape[1:], t.var.limit), trace) for t in leaves]))
-    traced, result = _traced(plain, (carry, layer, *shared), {})
+    body, result = traced(plain, (carry, layer, *shared), {})
     carried = [leaf for _, leaf in flatten(carry)]
     count = len(carried)
-    types = [(v.kind, v.shape, v.limit) for v in traced.results]
+    types = [(v.kind, v.shape, v.limit) for v in body.results]
     if [(k, s) for k, s, _ in types[:count]] != [(t.kind, t.shape) for t in carried] or (
         not collect and len(types) != count
     ):
@@ -305,24 +321,28 @@ def fold(
     length = cast(int, next(iter(lengths)))
     outputs = types[:count] + [(k, (length, *s), m) for k, s, m in types[count:]]
     inputs = carried + leaves + [leaf for _, leaf in flatten(shared) if isinstance(leaf, Tensor)]
-    attributes = {"function": traced, "length": length, "carried": count, "stacked": len(leaves), "descending": reverse}
+    attributes = {"function": body, "length": length, "carried": count, "stacked": len(leaves), "descending": reverse}
     return rebuilt(result, iter(emit_many("fold", inputs, outputs, attributes)))
 
 
-def graph_from_entry(fn: Callable[..., Any], parameters: Any, inputs: Mapping[str, Input]) -> Graph:
+def graph_from_entry(
+    fn: Callable[..., Any], parameters: Any, inputs: Mapping[str, Input], recompute: bool = False
+) -> Graph:
     """Traces `fn(parameters, **inputs)` and returns its graph.
 
     `parameters` is a tree of `Parameter`; the entry returns a tensor (named `output`) or a mapping of named tensors.
+    With `recompute`, a fold's gradient computes each iteration again instead of keeping its values.
     Raises EntryBad (E1203) with the user's line for anything that Python raises while tracing.
     """
-    trace = _Trace(None)
+    trace = Trace(None)
     named = flatten(parameters)
     tensors = [Tensor(trace.new_var("real", p.shape), trace) for _, p in named]
     given = {n: Tensor(trace.new_var(i.kind, i.shape, i.limit), trace) for n, i in inputs.items()}
-    token = _TRACE.set(trace)
+    trace.recompute = recompute
     plain = getattr(fn, "__wrapped__", fn)
     try:
-        result = plain(rebuilt(parameters, iter(tensors)), **given)
+        with inside(trace):
+            result = plain(rebuilt(parameters, iter(tensors)), **given)
         results = flatten(result if isinstance(result, Mapping) else {"output": result})
         _tensors([leaf for _, leaf in results], plain.__name__, trace, _definition(plain))
     except (PreskError, KeyboardInterrupt):
@@ -331,8 +351,6 @@ def graph_from_entry(fn: Callable[..., Any], parameters: Any, inputs: Mapping[st
         raise EntryBad(
             f"{plain.__name__} failed with {type(e).__name__}: {e}", _traceback_line(e) or _definition(plain)
         ) from e
-    finally:
-        _TRACE.reset(token)
     variables = tuple(t.var for t in [*tensors, *given.values()])
     entry = Function(
         plain.__name__, _definition(plain), variables, tuple(trace.equations), tuple(t.var for _, t in results)

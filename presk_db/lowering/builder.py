@@ -141,6 +141,16 @@ class Builder:
         self.levels[-1].statements.append(Local(name, type_, shape))
         return name
 
+    def take(self, local: str, at: Affine, type_: str) -> str:
+        """An element of a local as it is now: loaded here, each time."""
+        name = self.fresh(type_, self.levels[-1])
+        self.levels[-1].statements.append(Load(name, local, (at,)))
+        return name
+
+    def put(self, local: str, at: Affine, value: str) -> None:
+        """Writes an element of a local, here."""
+        self.levels[-1].statements.append(Store(local, (at,), value))
+
     def acc(self, type_: str, kind: AccKind) -> str:
         """An accumulator, defined here."""
         name = self.fresh("i64" if kind == "argmax" else type_, self.levels[-1])

@@ -6,6 +6,7 @@ A cluster has a domain, the shape over which its output elements run:
     row           the full shape of a reduction's operand, and the reduced axis; softmax and norms are rows
     product       the shape of a matmul's result
     concat        the parts of one concat
+    scatter       the shape of a scatter_add's result, and alone
 
 Equations join, in program order, the latest cluster that one of their operands comes from, where their shapes fit: so
 bias, activation and residual go into a product's store, and a norm is one row. Then, in reverse order, an elementwise
@@ -31,7 +32,7 @@ from presk_db.lowering.views import (
     strided_step,
 )
 
-ClusterKind = Literal["elementwise", "row", "product", "concat"]
+ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter"]
 
 
 @dataclass(eq=False)
@@ -114,6 +115,8 @@ class Clustering:
                 cluster = Cluster("product", e.output.shape, None, e.scope)
             case "concat":
                 cluster = Cluster("concat", e.output.shape, None, e.scope)
+            case "scatter_add":
+                cluster = Cluster("scatter", e.output.shape, None, e.scope)
             case "pack":
                 cluster = Cluster("elementwise", e.inputs[0].shape, None, e.scope)
             case _ if e.op in REDUCTIONS:
@@ -125,12 +128,33 @@ class Clustering:
 
     def _joined(self, e: FlatEquation) -> Cluster | None:
         found = [c for v in e.inputs if (c := self._producer(v)) is not None]
-        if not found or e.op in ("matmul", "concat", "gather"):
+        if not found or e.op in ("matmul", "concat", "gather", "scatter_add"):
             return None
         latest = max(found, key=self.clusters.index)
+        before = [c for c in found if c is not latest]
+        if before and self._absorbed(latest, max(before, key=self.clusters.index)):
+            latest = max(before, key=self.clusters.index)
         if any(self._producer(v) is latest and self.cluster_of(v) is not latest for v in e.inputs):
             return None  # a layer of what this kernel writes: only a later one can read it
         return latest if latest.scope == e.scope and self.fits(e, latest) else None
+
+    def _absorbed(self, cluster: Cluster, into: Cluster) -> bool:
+        """Moves an elementwise cluster's equations to an earlier cluster that has all they need, if they fit there."""
+        if cluster.kind != "elementwise" or cluster.scope != into.scope or cluster in self.stacks.values():
+            return False
+        last = self.clusters.index(into)
+        producers = [p for e in cluster.equations for v in e.inputs if (p := self._producer(v)) is not None]
+        if any(p is not cluster and self.clusters.index(p) > last for p in producers):
+            return False
+        for done, e in enumerate(cluster.equations):
+            if e.op in ("gather", "pack") or not self.fits(e, into):
+                for moved in cluster.equations[:done]:
+                    self.of[moved.output.id] = cluster
+                return False
+            self.of[e.output.id] = into
+        into.equations += cluster.equations
+        self.clusters.remove(cluster)
+        return True
 
     def _producer(self, value: Value) -> Cluster | None:
         """The cluster after which the value's elements are in memory; of a stack's layer, or a stack, the last part's."""
@@ -141,7 +165,7 @@ class Clustering:
 
     def fits(self, e: FlatEquation, cluster: Cluster) -> bool:
         """Whether the cluster's loops can compute `e`, given that its operands from there are seen at the same element."""
-        if cluster.kind == "concat":
+        if cluster.kind in ("concat", "scatter"):
             return False
         if e.op == "pack":
             value = e.inputs[0]
@@ -202,7 +226,7 @@ class Clustering:
 
     def _inlines(self, e: FlatEquation, user: FlatEquation, there: Cluster) -> bool:
         """Whether `user` can compute its operand `e` in place, element by element, without repeating it."""
-        if user.op in ("matmul", "gather"):
+        if user.op in ("matmul", "gather", "scatter_add"):
             return False
         for value in user.inputs:
             if root_of(value) is not e.output:
@@ -225,9 +249,7 @@ class Clustering:
 
 def _needs_memory(user: FlatEquation, root: Value) -> bool:
     """Whether this user reads the root from memory even inside one cluster."""
-    if user.op == "matmul" or user.op == "stack":
-        return True
-    return user.op == "gather"
+    return user.op in ("matmul", "stack", "gather", "scatter_add")
 
 
 def _free_values(flat: Flat) -> set[int]:

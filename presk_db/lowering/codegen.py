@@ -50,6 +50,7 @@ def lowered(cluster: Cluster, clustering: Clustering) -> Lowered:
         "row": generator.row,
         "product": generator.product,
         "concat": generator.concat,
+        "scatter": generator.scatter,
     }[cluster.kind]()
     return Lowered(generator.builder.kernel(), tuple(generator.builder.arguments))
 
@@ -134,6 +135,27 @@ class _Generator:
             self.store_element(e.output, name, tuple(i + offset if a == axis else i for a, i in enumerate(index)))
             self.close_all(part.shape)
             offset += part.shape[axis]
+
+    def scatter(self) -> None:
+        """Parallel over columns: a local column of zeros, to which the updates are added in order, then stored."""
+        b = self.builder
+        (e,) = self.cluster.equations
+        which, updates = e.inputs
+        rows, type_ = e.output.shape[0], COMPUTE[e.output.type]
+        columns = self.open_all(e.output.shape[1:])
+        column = b.local(type_, (rows,))
+        zero = b.const(type_, literal(0.0, type_))
+        b.put(column, b.open("par", rows), zero)
+        b.close()
+        at = tuple(Affine() if n == 1 else b.open("seq", n) for n in which.shape)
+        row = self.affine(which, at) or Affine.var(self.demand(which, at))
+        value = b.converted(self.demand(updates, (*at, *columns)), type_)
+        b.put(column, row, b.op("add", type_, b.take(column, row, type_), value))
+        self.close_all(which.shape)
+        last = b.open("par", rows)
+        self.store_element(e.output, b.take(column, last, type_), (last if rows != 1 else Affine(), *columns))
+        b.close()
+        self.close_all(e.output.shape[1:])
 
     def open_all(self, shape: tuple[int, ...]) -> Index:
         """A parallel loop for each axis that is longer than 1; 0 for the others."""

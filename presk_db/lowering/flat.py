@@ -5,17 +5,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from presk_db.errors import EntryBad
 from presk_db.kernels.launches import Call, FoldInfo, FunctionInfo
 from presk_db.language.graph import Equation, Function, Graph, Kind, Var
-from presk_db.language.primitives import LAYOUT
+from presk_db.language.primitives import LAYOUT, MARKS
 from presk_db.lowering.realization import Realization
 
 UNSTORED = (*LAYOUT, "const", "iota")
 """Equations whose value has no memory: other indices of an operand, or computed wherever it is used."""
 
-
-OVER_NOTHING = {"reduce_sum": 0.0, "matmul": 0.0, "reduce_max": -math.inf}
-"""The elements of equations that fold an empty axis."""
+OVER_NOTHING = {"reduce_sum": 0.0, "matmul": 0.0, "scatter_add": 0.0, "reduce_max": -math.inf}
+"""The elements of equations that fold nothing: an empty axis, no updates."""
 
 Scope = tuple[tuple[int, int], ...]
 """A path of fold iterations, each a fold's number and a layer."""
@@ -23,7 +23,10 @@ Scope = tuple[tuple[int, int], ...]
 
 @dataclass(eq=False)
 class Value:
-    """A value of the flat graph. With `window` (v, l) it is the l-th run of as many elements as it has in v's memory."""
+    """A value of the flat graph. With `window` (v, l) it is the l-th run of as many elements as it has in v's memory.
+
+    A `scalar` is a scalar argument, or one number computed from such and from constants: an f64 in every realization.
+    """
 
     id: int
     kind: Kind
@@ -33,6 +36,7 @@ class Value:
     type: str
     equation: "FlatEquation | None" = None
     window: "tuple[Value, int] | None" = None
+    scalar: bool = False
 
 
 @dataclass(eq=False)
@@ -61,6 +65,8 @@ class Flat:
     folds: list[FoldInfo] = field(default_factory=list)
     stored: set[int] = field(default_factory=set)
     """Values that need memory of their own whoever uses them: results, parts of stacks, what layers are windows on."""
+    updates: list[tuple[Value, str]] = field(default_factory=list)
+    """New values of some state, each with its source line."""
 
 
 class _Flattener:
@@ -113,7 +119,14 @@ class _Flattener:
         return [values[v.id] for v in function.results]
 
     def primitive(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
+        if e.op in MARKS:
+            return self.mark(e, inputs[0], call, site, scope)
         output = self.value(e.outputs[0], site)
+        if output.kind == "real" and output.shape == () and any(v.scalar for v in inputs):
+            hosts = [self.in_f64(v) for v in inputs]
+            if all(v is not None for v in hosts):
+                inputs = [v for v in hosts if v is not None]
+                output.type, output.scalar = "f64", True
         if e.op in OVER_NOTHING and 0 in e.inputs[0].shape and 0 not in output.shape:
             self.count += 1
             nothing = Value(self.count, "real", (), None, f"{site}/const", output.type)
@@ -122,6 +135,30 @@ class _Flattener:
         if e.op == "concat":
             inputs = [v for v in inputs if 0 not in v.shape]
         return self.append(e.op, inputs, output, dict(e.attributes), call, scope, e.source)
+
+    def mark(self, e: Equation, value: Value, call: int, site: str, scope: Scope) -> Value:
+        """The operand itself; of a site with another type, the operand in that type."""
+        if e.op == "update":
+            self.flat.updates.append((value, e.source))
+        if e.op != "site" or value.scalar:
+            return value
+        type_ = self.realization.type_of(site)
+        return value if type_ == value.type else self.copy(value, site, type_, call, scope, e.source)
+
+    def in_f64(self, value: Value) -> Value | None:
+        """A scalar, or a number computed from constants alone, in f64; None for any other value."""
+        e = value.equation
+        if value.scalar or value.kind != "real":
+            return value if value.kind != "real" or value.scalar else None
+        if e is None or value.shape != () or (e.op != "const" and not e.inputs):
+            return None
+        inputs = [self.in_f64(v) for v in e.inputs]
+        if any(v is None for v in inputs):
+            return None
+        self.count += 1
+        output = Value(self.count, "real", (), None, value.site, "f64")
+        found = [v for v in inputs if v is not None]
+        return self.append(e.op, found, output, e.attributes, e.call, e.scope, e.source)
 
     def append(
         self,
@@ -145,6 +182,7 @@ class _Flattener:
         carry, stacks, shared = inputs[:carried], inputs[carried : carried + stacked], inputs[carried + stacked :]
         memory = [self.contiguous(s, call, scope, e.source) for s in stacks]
         outputs = [self.value(var, f"{path}/{label}/stack.{i}") for i, var in enumerate(e.outputs[carried:])]
+        typed = length == 0
         collected: dict[int, list[Value]] = {}
         order = range(length - 1, -1, -1) if e["descending"] else range(length)
         for l in order:
@@ -154,6 +192,11 @@ class _Flattener:
             inside = (*scope, (fold, l))
             results = self.body(function, [*carry, *layers, *shared], number, f"{path}/{name}", inside)
             carry = results[:carried]
+            if not typed:
+                typed = True
+                for stack, value in zip(outputs, results[carried:], strict=True):
+                    if not self.realization.names(stack.site):
+                        stack.type = value.type
             pairs = zip(results[carried:], outputs, strict=True)
             collected[l] = [self.part(v, stack, number, inside, e.source) for v, stack in pairs]
         for i, stack in enumerate(outputs):
@@ -206,7 +249,10 @@ def _keeps_rows(e: FlatEquation) -> bool:
 
 
 def flat_graph(graph: Graph, realization: Realization) -> Flat:
-    """Expands a graph and gives each site its type. Raises SiteUnknown (E3002) for a rule that matches no site."""
+    """Expands a graph and gives each site its type.
+
+    Raises SiteUnknown (E3002) for a rule that matches no site, EntryBad (E1203) for an update that no result needs.
+    """
     flattener = _Flattener(realization)
     flat = flattener.flat
     names = [f"parameters/{n}" for n, _ in graph.parameters] + [f"inputs/{n}" for n, _ in graph.inputs]
@@ -214,6 +260,9 @@ def flat_graph(graph: Graph, realization: Realization) -> Flat:
     count = len(graph.parameters)
     flat.parameters = [(n, v) for (n, _), v in zip(graph.parameters, arguments[:count], strict=True)]
     flat.inputs = [(n, v) for (n, _), v in zip(graph.inputs, arguments[count:], strict=True)]
+    for (_, given), value in zip(graph.inputs, arguments[count:], strict=True):
+        if given.scalar:
+            value.type, value.scalar = "f64", True
     root = flattener.call(graph.entry, None, graph.entry.name)
     results = flattener.body(graph.entry, arguments, root, graph.entry.name, ())
     for name, value in zip(graph.results, results, strict=True):
@@ -228,7 +277,7 @@ def flat_graph(graph: Graph, realization: Realization) -> Flat:
 
 
 def _live(flat: Flat) -> list[FlatEquation]:
-    """The equations that a result depends on, without those that give no elements."""
+    """The equations that a result depends on, without those that give no elements. EntryBad for a lost update."""
     needed = {v.id for _, v in flat.results}
     live = []
     for e in reversed(flat.equations):
@@ -240,4 +289,7 @@ def _live(flat: Flat) -> list[FlatEquation]:
             while value.window is not None:
                 value = value.window[0]
                 needed.add(value.id)
+    for value, source in flat.updates:
+        if value.id not in needed:
+            raise EntryBad("a new value of some state is computed here and not returned: return it", source)
     return live[::-1]

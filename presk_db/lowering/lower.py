@@ -94,7 +94,7 @@ class _Memory:
 def _anchor(cluster: Cluster) -> FlatEquation:
     """The equation that says where a cluster stands: its matmul, reduction or concat, else its last."""
     for e in cluster.equations:
-        if e.op in ("matmul", "concat", "reduce_sum", "reduce_max", "argmax"):
+        if e.op in ("matmul", "concat", "scatter_add", "reduce_sum", "reduce_max", "argmax"):
             return e
     return cluster.equations[-1]
 
@@ -114,7 +114,12 @@ def _label(cluster: Cluster, call: int, flat: Flat) -> str:
     words: list[str] = []
     for e in cluster.equations:
         name = flat.functions[flat.calls[e.call].function].name
-        if e is anchor and anchor.op in ("matmul", "concat") and name != "linear" and e.call not in above:
+        if (
+            e is anchor
+            and anchor.op in ("matmul", "concat", "scatter_add")
+            and name != "linear"
+            and e.call not in above
+        ):
             words.insert(0, f"{name}_{e.op}")
         else:
             words.append(e.op if e.call in above else name)

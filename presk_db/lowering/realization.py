@@ -15,10 +15,12 @@ class Realization:
 
     A rule's pattern (`*` matches anything) names sites such as `forward/block.0/layer_norm#2/mul`, or a whole call such
     as `*/layer_norm*`, which stands for all sites in it. Parameters are sites `parameters/NAME`, inputs `inputs/NAME`.
+    `lenient` rules are for several entries: it is enough that one of them matches.
     """
 
     default: str
     rules: tuple[tuple[str, str], ...] = ()
+    lenient: bool = False
     _used: set[str] = field(default_factory=set, compare=False, repr=False)
 
     def type_of(self, site: str) -> str:
@@ -30,8 +32,14 @@ class Realization:
                 found = type_
         return found
 
+    def names(self, site: str) -> bool:
+        """Whether a rule says this site's type."""
+        return any(fnmatchcase(site, p) or fnmatchcase(site, p + "/*") for p, _ in self.rules)
+
     def check_used(self) -> None:
         """Raises SiteUnknown (E3002) for a rule that matched no site so far."""
+        if self.lenient and self._used:
+            return
         for pattern, _ in self.rules:
             if pattern not in self._used:
                 raise SiteUnknown(

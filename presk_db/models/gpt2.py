@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from presk_db.errors import ConfigValueBad
-from presk_db.language.graph import Input
 from presk_db.language.nn import attention, gelu_tanh, layer_norm, linear
 from presk_db.language.parameters import parameter
 from presk_db.language.primitives import gather, gelu, maximum, reshape, silu, tanh, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import MOST_LAYERS, Config
-from presk_db.models.model import Entry, Model
+from presk_db.models.model import Model
+from presk_db.models.training import language_entries
 
 ACTIVATIONS = {
     "gelu_new": gelu_tanh,
@@ -93,10 +93,8 @@ def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> 
         x = layer_norm(x, p.ln_f.w, p.ln_f.b, eps)
         return {"logits": linear(x, transpose(p.wte) if tied else p.head)}
 
-    def inputs(dims: Mapping[str, int]) -> dict[str, Input]:
-        return {"tokens": Input("int", (dims["B"], dims["T"]), vocabulary)}
-
     if not layers:
         parameters.pop("h")
-    limits = {"B": (1, 2**20), "T": (longest, longest)}
-    return Model("gpt2", lambda dims: parameters, {"forward": Entry(inputs, forward)}, limits)
+    limits = {"B": (1, 2**20), "T": (longest, longest), "M": (1, 2**20)}
+    entries = language_entries(forward, parameters, vocabulary)
+    return Model("gpt2", lambda dims: parameters, entries, limits)

@@ -7,14 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from presk_db.errors import ConfigFieldUnknown, ConfigValueBad
-from presk_db.language.graph import Input, Parameter
+from presk_db.language.graph import Parameter
 from presk_db.language.nn import attention, gelu_tanh, linear, rms_norm, rotary
 from presk_db.language.parameters import parameter
 from presk_db.language.primitives import cos, gather, gelu, reshape, silu, sin, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import MOST_LAYERS, Config
-from presk_db.models.model import Entry, Model
+from presk_db.models.model import Model
 from presk_db.models.rope import rope_from_config
+from presk_db.models.training import language_entries
 
 ACTIVATIONS = {"silu": silu, "gelu": gelu, "gelu_new": gelu_tanh, "gelu_pytorch_tanh": gelu_tanh}
 
@@ -141,10 +142,8 @@ def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> 
             x = fold(block, x, p.layers, cos(angles), sin(angles))
         return {"logits": linear(rms_norm(x, p.norm, eps), transpose(p.embed) if tied else p.head)}
 
-    def inputs(dims: Mapping[str, int]) -> dict[str, Input]:
-        return {"tokens": Input("int", (dims["B"], dims["T"]), vocabulary)}
-
     if not layers:
         parameters.pop("layers")
-    limits = {"B": (1, 2**20), "T": (longest, longest)}
-    return Model(family, lambda dims: parameters, {"forward": Entry(inputs, forward)}, limits)
+    limits = {"B": (1, 2**20), "T": (longest, longest), "M": (1, 2**20)}
+    entries = language_entries(forward, parameters, vocabulary)
+    return Model(family, lambda dims: parameters, entries, limits)

@@ -41,9 +41,12 @@ class Model:
                 raise DimensionBad(f"{value} is not from 1 to {self.limits[name][1]}", f"dims.{name}")
         return dims
 
-    def graph(self, entry: str, dims: Mapping[str, int]) -> Graph:
-        """The entry's graph at these dimensions; ModelUnknown (E1004) where there is no such entry."""
+    def graph(self, entry: str, dims: Mapping[str, int], recompute: bool = False) -> Graph:
+        """The entry's graph at these dimensions; ModelUnknown (E1004) where there is no such entry.
+
+        With `recompute`, a gradient computes each layer's forward pass again instead of keeping its values.
+        """
         if entry not in self.entries:
             raise ModelUnknown(f"{self.family} has no entry {entry}; it has {', '.join(self.entries)}", "entry")
         found = self.entries[entry]
-        return graph_from_entry(found.function, self.parameters(dims), found.inputs(dims))
+        return graph_from_entry(found.function, self.parameters(dims), found.inputs(dims), recompute)

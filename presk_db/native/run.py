@@ -45,7 +45,7 @@ def run(
 
     Raises:
         FloatEnvironmentBad (E4001): this process cannot compute the bits.
-        InputBad (E1205), InputOutOfRange (E1204): a buffer's contents do not fit.
+        InputBad (E1205), InputOutOfRange (E1204): a buffer's contents do not fit; an input of shape () is not finite.
         CompilerFailed (E4002): the C compiler refused a kernel.
     """
     check_float_environment()
@@ -95,6 +95,8 @@ def _given(order: LaunchOrder, role: Literal["input", "weight"], arrays: Mapping
         if number not in arrays:
             raise InputBad(f"the {role} is missing", buffer.name)
         check_contents(buffer, arrays[number])
+        if role == "input" and buffer.shape == () and buffer.type in ("f64", "f32") and not np.isfinite(arrays[number]):
+            raise InputBad(f"is {float(arrays[number])} and must be a finite number", buffer.name)
     return {number: np.ascontiguousarray(arrays[number]).reshape(-1) for number in wanted}
 
 

@@ -17,7 +17,7 @@ from presk_db.checkpoints.source import TensorSource
 from presk_db.draw import drawn_input
 from presk_db.errors import InputBad, InputOutOfRange, MemoryShort, SpecUnreadable
 from presk_db.kernels.launches import Buffer, LaunchOrder
-from presk_db.language.graph import Graph
+from presk_db.language.graph import Graph, Input
 from presk_db.lowering.lower import launch_order
 from presk_db.models.families import model_from_config, model_from_python
 from presk_db.models.model import Model
@@ -48,11 +48,11 @@ def recorded(
     """Runs the spec's entry natively and returns the recording. Raises what the layers raise; writes nothing."""
     opened = _opened(spec)
     dims = opened.model.dimensions(spec.dims)
-    graph = opened.model.graph(spec.entry, dims)
+    graph = opened.model.graph(spec.entry, dims, spec.remat)
     order = launch_order(graph, spec.realization)
     check_memory(order.buffers)
     order, weights, reference = _weights(spec, opened, order, progress)
-    inputs, inputs_from = _inputs(spec, order)
+    inputs, inputs_from = _inputs(spec, graph, order)
     events = EventList([])
     start = perf_counter_ns()
     outputs = run(
@@ -71,6 +71,7 @@ def recorded(
         "realization": spec.realization.as_dict(),
         "weights": {"seed": reference.seed} if reference.kind == "seed" else {"sha256": reference.digest},
         "inputs": inputs_from,
+        **({"remat": True} if spec.remat else {}),
     }
     return Recording(
         name=spec.name or default_name(opened.model.family, spec),
@@ -98,7 +99,7 @@ def check_memory(buffers: Iterable[Buffer]) -> None:
 def traced(spec: Spec) -> Graph:
     """The spec's graph alone, without a run."""
     model = _opened(spec).model
-    return model.graph(spec.entry, model.dimensions(spec.dims))
+    return model.graph(spec.entry, model.dimensions(spec.dims), spec.remat)
 
 
 def default_name(family: str, spec: Spec) -> str:
@@ -152,11 +153,12 @@ def _weights(
     return order, weights, WeightsReference("file", None, source.digest(), str(Path(str(path)).resolve()))
 
 
-def _inputs(spec: Spec, order: LaunchOrder) -> tuple[dict[int, Array], dict[str, Any]]:
+def _inputs(spec: Spec, graph: Graph, order: LaunchOrder) -> tuple[dict[int, Array], dict[str, Any]]:
     buffers = [b for b in order.buffers if b.role == "input"]
     seed = spec.seed if spec.inputs is None else seed_of(spec.inputs, "inputs")
     if seed is not None:
-        drawn = {b.id: _as_stored(drawn_input(seed, b.name, b.shape, b.limit), b, "inputs") for b in buffers}
+        given = dict(graph.inputs)
+        drawn = {b.id: _as_stored(_drawn(seed, b.name, given[b.name]), b, "inputs") for b in buffers}
         return drawn, {"seed": seed}
     source = SafetensorsFile(str(spec.inputs))
     place = f"{spec.inputs} tensor"
@@ -169,6 +171,12 @@ def _inputs(spec: Spec, order: LaunchOrder) -> tuple[dict[int, Array], dict[str,
             raise InputBad("the file lacks this input", f"{place} {b.name}")
         arrays[b.id] = _as_stored(source.read(b.name), b, f"{place} {b.name}")
     return arrays, {"sha256": source.digest()}
+
+
+def _drawn(seed: int, name: str, given: Input) -> Array:
+    if given.scalar:
+        return np.array(given.low, np.float64)
+    return drawn_input(seed, name, given.shape, given.limit, given.low, given.high)
 
 
 def _as_stored(values: Array, buffer: Buffer, place: str) -> Array:
@@ -189,7 +197,7 @@ def _as_stored(values: Array, buffer: Buffer, place: str) -> Array:
 
 
 def _observed(role: TensorRole, buffer: Buffer, array: Array, keep: bool) -> ObservedTensor:
-    data = np.ascontiguousarray(canonical(array, buffer.type))
+    data = np.ascontiguousarray(canonical(array, buffer.type)).reshape(buffer.shape)
     little = data.astype(data.dtype.newbyteorder("<"), copy=False).reshape(-1)
     digest = hashlib.sha256(little.view(np.uint8).data).hexdigest()
     return ObservedTensor(role, buffer.id, buffer.name, buffer.type, buffer.shape, digest, data if keep else None)

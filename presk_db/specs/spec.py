@@ -8,8 +8,9 @@ from typing import Any
 
 from presk_db.errors import SpecKeyUnknown, SpecUnreadable, SpecValueBad
 from presk_db.lowering.realization import Realization, realization_from_toml, realization_of_type
+from presk_db.models.training import MIXED
 
-KEYS = ("model", "entry", "dims", "type", "realization", "weights", "inputs", "seed", "name")
+KEYS = ("model", "entry", "dims", "type", "realization", "weights", "inputs", "seed", "name", "remat")
 """The keys of a spec; each is a flag of `presk record` too."""
 
 LONGEST = (4096, 200)
@@ -20,6 +21,7 @@ LONGEST = (4096, 200)
 class Spec:
     """What is asked for. Paths are as the user typed them, relative to the spec's folder where the spec named them.
 
+    `remat` says that gradients compute each layer's forward pass again instead of keeping its values.
     `weights` and `inputs` are `seed:N`, a path, or None for the default: a model's own weights, else `seed:` and `seed`.
     """
 
@@ -31,6 +33,7 @@ class Spec:
     inputs: str | None
     seed: int
     name: str | None
+    remat: bool = False
 
 
 def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
@@ -73,6 +76,7 @@ def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
         inputs=values.get("inputs"),
         seed=values.get("seed", 1),
         name=values.get("name"),
+        remat=values.get("remat", False),
     )
 
 
@@ -109,10 +113,13 @@ def _missing(key: str, place: str) -> str:
 
 
 def _checked_key(values: Mapping[str, Any], key: str, place: str) -> None:
-    """Raises SpecValueBad (E1003) unless the key's value has its type: `seed` a number, `dims` below, the others text."""
+    """Raises SpecValueBad (E1003) unless a value has its type: `seed` a number, `remat` a truth value, the others text."""
     value, at = values[key], f"{place} {key}"
     if key == "seed":
         _integer(value, at)
+    elif key == "remat":
+        if not isinstance(value, bool):
+            raise SpecValueBad(f"must be true or false, not {value!r}", at)
     elif key != "dims":
         if not isinstance(value, str) or not value:
             raise SpecValueBad(f"must be a text, not {value!r}", at)
@@ -148,4 +155,6 @@ def _realization(values: Mapping[str, Any], place: str) -> Realization:
     type_, path = values.get("type"), values.get("realization")
     if type_ is not None and path is not None:
         raise SpecValueBad("give a type or a realization, not both", f"{place} type")
+    if type_ == "mixed":
+        return Realization("f32", MIXED, lenient=True)
     return realization_from_toml(Path(path)) if path is not None else realization_of_type(type_ or "f32")

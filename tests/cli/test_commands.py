@@ -113,7 +113,7 @@ def test_configs(work: Path, fails: Fails, code: str, change: dict[str, Any]) ->
         ("E1003", ("--name", "")),
         ("E1003", ("--seed", "-1")),
         ("E1003", ("--weights", "seed:x")),
-        ("E1004", ("--entry", "loss")),
+        ("E1004", ("--entry", "nothing")),
         ("E1007", ("--dim", "T=7")),
         ("E1007", ("--dim", "T=0")),
         ("E1007", ("--dim", "X=1")),

@@ -36,6 +36,11 @@ def course_gpt(t: int, **fields: Any) -> Graph:
     return model_from_config(config).graph("forward", {"B": 2, "T": t})
 
 
+def training(recompute: bool) -> Graph:
+    config = json.loads((FIXTURES / "course_gpt/config.json").read_text())
+    return model_from_config(config).graph("train_step", {"M": 2, "B": 1, "T": 3}, recompute)
+
+
 def llama(**fields: Any) -> Graph:
     return model_from_config({**LLAMA, **fields}).graph("forward", {"B": 1, "T": 5})
 
@@ -75,6 +80,8 @@ GRAPHS = {
     "llama": llama,
     "tied llama": lambda: llama(tie_word_embeddings=True),
     "qwen3": lambda: llama(model_type="qwen3", head_dim=8),
+    "training": lambda: training(False),
+    "training again": lambda: training(True),
     "user": user,
     "every kind": every_kind,
 }

@@ -90,6 +90,10 @@ def _primitive(e: Equation, inputs: list[Array], type_: str) -> Any:
             return np.concatenate(inputs, e["axis"])
         case "gather":
             return inputs[0][inputs[1]]
+        case "scatter_add":
+            return _scattered(*inputs, out.shape)
+        case "stop" | "site" | "update":
+            return inputs[0]
         case "matmul":
             return _matmul(*inputs)
         case "reduce_sum":
@@ -111,6 +115,13 @@ def _matmul(a: Array, b: Array) -> Array:
     for k in range(a.shape[-1]):
         total = total + a[..., :, k, None] * b[..., None, k, :]
     return total
+
+
+def _scattered(index: Array, updates: Array, shape: tuple[int, ...]) -> Array:
+    table = np.zeros(shape, updates.dtype)
+    for row, update in zip(index.reshape(-1), updates.reshape(index.size, *shape[1:]), strict=True):
+        table[row] = table[row] + update
+    return table
 
 
 def _lanes(x: Array) -> Array:

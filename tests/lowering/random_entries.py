@@ -6,8 +6,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from presk_db.language import primitives as p
+from presk_db.language.gradients import value_and_grad
 from presk_db.language.graph import Graph
-from presk_db.language.tracing import Tensor, fold, function
+from presk_db.language.tracing import Tensor, fold, function, graph_from_entry
 
 from lowering_cases import graph_of, integer, real, weight  # isort: skip
 
@@ -169,7 +170,12 @@ def _gather(pool: Pool) -> Tensor | None:
     table = pool.pick(
         pool.draw(st.sampled_from(("real", "real", "int"))), lambda t: bool(t.shape) and t.shape[0] >= index.var.limit
     )
-    return None if table is None else p.gather(table, index)
+    if table is None:
+        return None
+    updates = pool.pick(where=lambda t: t.shape[: len(index.shape)] == index.shape)
+    if updates is not None:
+        pool.add(p.scatter_add(index, updates, table.shape[0]))
+    return p.gather(table, index)
 
 
 def _concat(pool: Pool) -> Tensor | None:
@@ -271,3 +277,31 @@ def random_entry(draw: Draw, folds: bool) -> Graph:
     }
     ints = integer(draw(st.sampled_from((1, 2, 3, 4))), *draw(SHAPES.filter(lambda s: len(s) < 3)))
     return graph_of(entry, parameters, x=real(*draw(SHAPES)), y=real(*shape), i=ints)
+
+
+def random_gradient(draw: Draw, recompute: bool) -> Graph:
+    """A graph: a loss of random steps, perhaps with folds, and its gradient by two parameters and an input."""
+
+    def loss(parameters: dict[str, Tensor], i: Tensor) -> Tensor:
+        pool = Pool(draw, [*parameters.values(), i])
+        for _ in range(draw(st.integers(1, 5))):
+            pool.step()
+        if draw(st.booleans()):
+            random_fold(pool)
+        for _ in range(draw(st.integers(0, 4))):
+            pool.step()
+        total = p.const(0.0)
+        for t in [t for t in pool.tensors[-4:] if t.kind == "real"] + list(parameters.values()):
+            total = total + p.sum(p.reshape(p.tanh(t), -1))
+        return total
+
+    def entry(parameters: dict[str, Tensor], i: Tensor, x: Tensor) -> dict[str, Tensor]:
+        value, grads = value_and_grad(loss)({**parameters, "x": x}, i)
+        return {"loss": value, **grads}
+
+    shape = draw(SHAPES)
+    layers = draw(st.sampled_from((0, 1, 2, 3)))
+    parameters = {"w": weight(*shape), "s": weight(layers, *draw(SHAPES.filter(lambda s: len(s) < 4)))}
+    ints = integer(draw(st.sampled_from((1, 2, 3, 4))), *draw(SHAPES.filter(lambda s: len(s) < 3)))
+    inputs = {"i": ints, "x": real(*draw(st.permutations(shape)))}
+    return graph_from_entry(entry, parameters, inputs, recompute)

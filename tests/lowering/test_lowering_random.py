@@ -3,7 +3,7 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lowering_cases import Array, check, check_order, contents, native
-from random_entries import random_entry
+from random_entries import random_entry, random_gradient
 
 from presk_db.errors import SiteUnknown
 from presk_db.kernels.types import REAL_TYPES
@@ -30,6 +30,12 @@ def test_folds(data: st.DataObject) -> None:
 @given(data=st.data(), type_=st.sampled_from(["f32"]))
 def test_in_f32(data: st.DataObject, type_: str) -> None:
     check(random_entry(data.draw, folds=data.draw(st.booleans())), type_)
+
+
+@_SETTINGS
+@given(data=st.data())
+def test_gradients(data: st.DataObject) -> None:
+    check(random_gradient(data.draw, recompute=data.draw(st.booleans())), data.draw(st.sampled_from(("f64", "f32"))))
 
 
 @_SETTINGS
