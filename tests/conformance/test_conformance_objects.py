@@ -1,6 +1,5 @@
 """The check of objects names a tile that spills, and finds none in the tiles as they are."""
 
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,8 +8,13 @@ import pytest
 from presk_db.conformance.objects import spilling_functions
 from presk_db.errors import BuildFailed
 from presk_db.resources import resource_folder
+from tests.tools import needs
 
-pytestmark = pytest.mark.skipif(shutil.which("objdump") is None, reason="objdump is missing")
+
+@pytest.fixture(autouse=True)
+def _objdump() -> None:
+    needs("objdump", "binutils")
+
 
 USE = """
 #include "presk_kernel.h"
@@ -55,8 +59,7 @@ def built(folder: Path, text: str, compiler: str, flags: str) -> Path:
 @pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
 @pytest.mark.parametrize("flags", ["-O2", "-O2 -march=native", "-O3 -march=native"])
 def test_tiles_stay_in_registers(tmp_path: Path, compiler: str, flags: str) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is missing")
+    needs(compiler)
     assert spilling_functions(built(tmp_path, USE, compiler, flags)) == ()
 
 

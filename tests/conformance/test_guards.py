@@ -12,6 +12,7 @@ import pytest
 from presk_db.conformance.portability_programs import Program, Recipe, emitted_programs
 from presk_db.conformance.program import Build, built, compare_outputs
 from presk_db.errors import BuildFailed
+from tests.tools import needs
 
 MLP = Recipe("mlp", str(Path("user") / "mlp.py"), {}, "f32")
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets MXCSR")
@@ -87,8 +88,7 @@ def test_a_python_process_beside_a_bad_library(tmp_path: Path, bits: str, word: 
 
 @pytest.mark.parametrize(("compiler", "flags", "word"), BUILDS)
 def test_a_program_refuses_flags(program: Program, tmp_path: Path, compiler: str, flags: str, word: str) -> None:
-    if shutil.which(compiler) is None:
-        pytest.skip(f"{compiler} is not installed")
+    needs(compiler)
     with pytest.raises(BuildFailed, match=f"E7001 .*error.* {word}"):
         built(Path(shutil.copytree(program.folder, tmp_path / "program")), Build(compiler, flags))
 

@@ -1,7 +1,6 @@
 """PRESK_LAUNCH runs every unit once, with any number of threads and without OpenMP; kernels give the same bits."""
 
 import os
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from presk_db.kernels.legality import scratch_bytes, units
 from presk_db.kernels.parser import parse
 from presk_db.kernels.schedule import ProductTile, Schedule
 from presk_db.resources import resource_folder
+from tests.tools import needs
 
 COUNTS = """
 #include "presk_kernel.h"
@@ -98,8 +98,7 @@ def ran(folder: Path, text: str, openmp: bool, threads: int) -> str:
 
 @pytest.fixture(autouse=True)
 def _gcc() -> None:
-    if shutil.which("gcc") is None:
-        pytest.skip("gcc is missing")
+    needs("gcc")
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])

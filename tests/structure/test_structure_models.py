@@ -1,7 +1,6 @@
 """Models of every small size, mixed realizations, sanitizers, valgrind, and two programs in one executable."""
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,8 @@ from building import (
     write_config,
 )
 from sqlalchemy import Engine
+
+from tests.tools import needs
 
 LOOPS = "select first_iteration, last_iteration from loops where recording_id = :r order by form, first_item"
 
@@ -88,7 +89,7 @@ def test_sanitizers_are_silent(entry: str, engine: Engine, tmp_path: Path, runti
 
 
 def test_valgrind_is_silent(engine: Engine, tmp_path: Path, runtime: Runtime) -> None:
-    assert shutil.which("valgrind"), "valgrind is not installed: apt-get install valgrind"
+    needs("valgrind")
     path = write_config(tmp_path / "model", GPT2)
     folder = emitted_to(engine, stored(engine, path, dims={"B": 1, "T": 3}), tmp_path / "program")
     linked(folder, runtime)
