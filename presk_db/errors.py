@@ -22,6 +22,12 @@ class PreskError(Exception):
         return f"{self.code} {self.place}: {self.message}" if self.place else f"{self.code} {self.message}"
 
 
+class CommandLineBad(PreskError):
+    """A command was not called as it can be: an unknown option, or an argument too few."""
+
+    code = "E1000"
+
+
 # --- E10 the spec -----------------------------------------------------------------------------------------------
 
 
@@ -151,6 +157,12 @@ class InputBad(PreskError):
     code = "E1205"
 
 
+class GraphTextBad(PreskError):
+    """A graph's text does not parse."""
+
+    code = "E1206"
+
+
 # --- E2 kernels -------------------------------------------------------------------------------------------------
 
 
@@ -224,6 +236,12 @@ class CompilerFailed(PreskError):
     """The C compiler is missing or refused a kernel."""
 
     code = "E4002"
+
+
+class MemoryShort(PreskError):
+    """The spec needs more memory than this machine has."""
+
+    code = "E4003"
 
 
 # --- E5 the store -----------------------------------------------------------------------------------------------
@@ -305,3 +323,15 @@ class WeightsNotFound(PreskError):
     """The weights that a recording refers to are not where they were, or changed."""
 
     code = "E7004"
+
+
+class ExactUndecided(PreskError):
+    """The exact computation depends on a comparison that its precision cannot decide."""
+
+    code = "E7005"
+
+
+class ExactUnavailable(PreskError):
+    """The exact computation needs the package python-flint."""
+
+    code = "E7006"

@@ -6,11 +6,8 @@
 #ifndef PRESK_KERNEL_H
 #define PRESK_KERNEL_H
 
-#include "presk_rt.h"
-
-#define presk_bits_f64 presk_math_bits_f64
 #include "presk_math.h"
-#undef presk_bits_f64
+#include "presk_rt.h"
 
 #define PRESK_LANES 32 /* of a long sum */
 

@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "presk_math_poly.h"
+#include "presk_rt.h"
 
 #if defined(__FAST_MATH__)
 #error "presk: compile without -ffast-math, it changes the results"
@@ -55,13 +56,6 @@ static inline double presk_sqrt_f64(double x) { return sqrt(x); }
 #endif
 
 /* --- bits and selects: a comparison becomes a mask, because a `c ? a : b` on doubles stops gcc's vectorizer ---- */
-
-static inline uint64_t presk_bits_f64(double x)
-{
-    uint64_t u;
-    memcpy(&u, &x, sizeof u);
-    return u;
-}
 
 static inline double presk_from_bits_f64(uint64_t u)
 {

@@ -6,7 +6,10 @@
 #include "presk_tensors.h"
 #include "presk_trace.h"
 
+static const char usage[] =
+    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if inputs else ""}-o outputs.safetensors, or -m";
 static const char tensors[] =
+    "  -m prints where the temporaries lie\n"
 % for i in inputs:
     "  input  " ${i.tensor | c_string} " ${i.shape}\n"
 % endfor
@@ -15,18 +18,22 @@ static const char tensors[] =
 % endfor
     "";
 
-static int print_usage(const char *program)
+static int fail_usage(const char *program)
 {
-    fprintf(stderr, "usage: %s -w weights.safetensors -i inputs.safetensors -o outputs.safetensors\n", program);
-    fprintf(stderr, "       %s -m   prints where the temporaries lie\n%s", program, tensors);
+    fprintf(stderr, "%s: error E1000: give %s; -h says more\n", program, usage);
     return 1;
 }
 
-static bool fail(const char *program, const presk_error *e)
+% if inputs:
+/* What the weights' loader calls by its own code (E1104 to E1107) is a bad input here. */
+static void set_input_code(presk_error *e)
 {
-    presk_error_print(program, e);
-    return false;
+    if (e->code >= PRESK_E_MISSING && e->code <= PRESK_E_TYPE) {
+        e->code = PRESK_E_INPUT;
+    }
 }
+
+% endif
 
 % for i in inputs:
 static ${i.ctype} *read_${i.name}(presk_file *file, presk_error *e)
@@ -34,12 +41,14 @@ static ${i.ctype} *read_${i.name}(presk_file *file, presk_error *e)
     static const int64_t shape[] = ${i.extents};
     presk_tensor t;
     if (!presk_file_expect(file, ${i.tensor | c_string}, ${i.rank}, shape, &t, e)) {
+        set_input_code(e);
         return NULL;
     }
     ${i.ctype} *values = presk_alloc(INT64_C(${i.bytes}));
     if (values == NULL) {
         presk_error_set(e, PRESK_E_INPUT, ${i.tensor | c_string}, "no memory for it");
     } else if (!presk_read(&t, 0, t.count, ${i.dtype}, values, e)) {
+        set_input_code(e);
         presk_free(values);
         values = NULL;
     }
@@ -112,6 +121,7 @@ static bool run(const char *program, const char *weights, const char *inputs, co
     }
 % endfor
     if (!presk_file_expect_no_more(file, &e) || !${program.prefix}_check(&in, &e)) {
+        set_input_code(&e);
         goto end;
     }
 % else:
@@ -142,7 +152,7 @@ static bool run(const char *program, const char *weights, const char *inputs, co
     good = presk_writer_save(writer, outputs, &e);
 end:
     if (!good) {
-        fail(program, &e);
+        presk_error_print(program, &e);
     }
     presk_writer_free(writer);
     presk_file_close(file);
@@ -162,21 +172,27 @@ int main(int argc, char **argv)
     const char *weights = NULL;
     const char *inputs = NULL;
     const char *outputs = NULL;
+    const char *program = argc > 0 ? argv[0] : "main";
     if (argc == 2 && strcmp(argv[1], "-m") == 0) {
         return print_memory_map();
     }
     for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
+            printf("usage: %s %s\n", program, usage);
+            fputs(tensors, stdout);
+            return fflush(stdout) == 0 ? 0 : 1;
+        }
         const char **target = strcmp(argv[i], "-w") == 0 ? &weights
             : strcmp(argv[i], "-i") == 0 ? &inputs
             : strcmp(argv[i], "-o") == 0 ? &outputs
                                          : NULL;
-        if (target == NULL || i + 1 == argc) {
-            return print_usage(argv[0]);
+        if (target == NULL || *target != NULL || i + 1 == argc) {
+            return fail_usage(program);
         }
         *target = argv[++i];
     }
     if (outputs == NULL${" || inputs == NULL" if inputs else ""}${" || weights == NULL" if parts else ""}) {
-        return print_usage(argv[0]);
+        return fail_usage(program);
     }
-    return run(argv[0], weights, inputs, outputs) ? 0 : 1;
+    return run(program, weights, inputs, outputs) ? 0 : 1;
 }

@@ -1,9 +1,10 @@
 """The command `presk`: parses, calls, prints. An error is one line on stderr and exit status 1."""
 
+import io
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -13,15 +14,16 @@ from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
 from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
+from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
-from presk_db.errors import PreskError
+from presk_db.errors import CommandLineBad, DatabaseDamaged, MemoryShort, OutputUnwritable, PreskError
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
 from presk_db.store.check import check_database
 from presk_db.store.emission import emission_reader
-from presk_db.store.engine import open_database, upgrade_database
+from presk_db.store.engine import check_writable, open_database, upgrade_database
 from presk_db.store.ingest import write_recording
 from presk_db.store.query import answer, query_sql
 from presk_db.store.recordings import find_recording, list_recordings, read_graph, summary
@@ -29,14 +31,17 @@ from presk_db.store.recordings import find_recording, list_recordings, read_grap
 DB = click.option("--db", default="presk.db", show_default=True, help="The database: a path or an SQLAlchemy URL.")
 
 
-class _Dim(click.ParamType[tuple[str, int]]):
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        name, equals, number = str(value).partition("=")
-        if not name or not equals or not number.isascii() or not number.isdigit():
-            self.fail(f"{value!r} is not NAME=N, such as T=256", param, ctx)
-        return name, int(number)
+def _dims(_: click.Context, __: click.Parameter, given: tuple[str, ...]) -> dict[str, int]:
+    """`T=256` and the like as a mapping; each name once."""
+    dims: dict[str, int] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not name or not equals or not number.isascii() or not number.isdigit() or len(number) > 18:
+            raise click.BadParameter(f"{text[:80]!r} is not NAME=N, such as T=256")
+        if name in dims:
+            raise click.BadParameter(f"{name} is given twice")
+        dims[name] = int(number)
+    return dims
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -49,7 +54,14 @@ def cli() -> None:
 @click.argument("spec")
 @click.option("--model", help="A config.json, a model folder, a .gguf, or file.py:entry; wins over the spec's.")
 @click.option("--entry", help="The entry to record [default: forward].")
-@click.option("--dim", "dims", multiple=True, type=_Dim(), help="A dimension, such as T=256; may be repeated.")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=N",
+    callback=_dims,
+    help="A dimension, such as T=256; may be repeated.",
+)
 @click.option("--type", "type_", help="One type for every site: f64, f32 or bf16 [default: f32].")
 @click.option("--realization", help="A TOML file that gives sites types.")
 @click.option("--weights", help="A checkpoint, or seed:N.")
@@ -64,21 +76,19 @@ def cli() -> None:
     help="numpy defines the bits; compiled gives the same ones faster.",
 )
 @DB
-def record(
-    spec: str, db: str, type_: str | None, dims: tuple[tuple[str, int], ...], executor: Any, **flags: Any
-) -> None:
+def record(spec: str, db: str, type_: str | None, dims: dict[str, int], executor: Any, **flags: Any) -> None:
     """Runs SPEC's entry natively and records it.
 
     SPEC is a spec in TOML, a Hugging Face model folder or config.json, a GGUF file, or file.py:entry.
     """
-    progress = Progress()
     given = {k: v for k, v in {**flags, "type": type_}.items() if v is not None}
-    chosen = spec_from(spec, {**given, "dims": dict(dims)})
-    engine = open_database(db, create=True)
-    recording = recorded(chosen, progress, executor)
-    progress("database")
-    stored = write_recording(engine, recording)
-    progress.done()
+    chosen = spec_from(spec, {**given, "dims": dims})
+    check_writable(db)
+    with Progress() as progress:
+        recording = recorded(chosen, progress, executor)
+        progress("database")
+        engine = open_database(db, create=True)
+        stored = write_recording(engine, recording)
     click.echo(summary_text(stored, summary(engine, stored.id)))
 
 
@@ -92,10 +102,8 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
     """Writes RECORDING as C files: a name, the first digits of a digest, or `latest`."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
-    progress = Progress()
-    with emission_reader(engine, stored.id) as reader:
+    with Progress() as progress, emission_reader(engine, stored.id) as reader:
         emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": straight_line}, progress)
-    progress.done()
     click.echo(
         f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}"
     )
@@ -106,15 +114,22 @@ def emit(recording: str, output: Path, straight_line: bool, generator_: str, db:
 @click.option("--weights", help="The checkpoint, where it is no longer where it was recorded.")
 @click.option("--cc", "compilers", multiple=True, help="A compiler; may be repeated [default: cc].")
 @click.option("--cflags", "flags", multiple=True, help="Its flags; may be repeated [default: -O3 -march=native].")
+@click.option("--exact", is_flag=True, help="Measures the native run's error against the exact reals instead.")
 @DB
-def check(recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], db: str) -> None:
+def check(
+    recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], exact: bool, db: str
+) -> None:
     """Emits RECORDING to a temporary folder, builds it, runs it, and compares every byte with the native run's."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
+    if exact:
+        with Progress() as shown:
+            report = exact_report(engine, stored, weights, shown)
+        click.echo(report.text(), nl=False)
+        return
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
-    progress = Progress()
-    results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
-    progress.done()
+    with Progress() as progress:
+        results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
     for r in results:
         kind = "straight-line" if r.straight_line else "structured"
         times = f"build {r.build_seconds:.1f} s, run {r.run_seconds:.2f} s"
@@ -191,9 +206,9 @@ def check_db(db: str) -> None:
     """Checks a database: integrity, references, schema, kernels, tensors."""
     problems = check_database(db)
     for problem in problems:
-        click.echo(problem, err=True)
+        click.echo(problem)
     if problems:
-        sys.exit(1)
+        raise DatabaseDamaged(f"{len(problems)} problems, the first: {problems[0]}", db)
     click.echo(f"{db}: sound")
 
 
@@ -207,29 +222,49 @@ def checkpoint() -> None:
 @click.option("-o", "--output", required=True, help="The folder to write: config.json, model.safetensors.")
 def convert_(gguf: str, output: str) -> None:
     """Writes a GGUF file as a Hugging Face folder, without changing one value."""
-    progress = Progress()
-    converted = convert(gguf, output, lambda done, total, name: progress("tensors", done, total))
-    progress.done()
+    with Progress() as progress:
+        converted = convert(gguf, output, lambda done, total, name: progress("tensors", done, total))
     click.echo(f"{output}: {', '.join(converted.files)}; {len(converted.tensors)} tensors")
 
 
 def main() -> None:
     """The entry point: errors become one line and exit status 1."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a name that the terminal's encoding does not have
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="presk", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except PreskError as e:
         _end(f"presk: error {e}")
+    except click.exceptions.NoArgsIsHelpError as e:
+        _end(f"presk: error {_usage('give a command', e)}")
     except click.ClickException as e:
-        place = f" {e.ctx.command_path}:" if isinstance(e, click.UsageError) and e.ctx else ""
-        _end(f"presk: error E1000{place} {' '.join(e.format_message().split())}")
+        _end(f"presk: error {_usage(e.format_message(), e)}")
     except click.Abort:
         _end("presk: interrupted")
+    except MemoryError as e:
+        _end(f"presk: error {MemoryShort(f'not enough memory: {e}')}")
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         sys.exit(1)
+    except OSError as e:
+        _discard_output()
+        _end(f"presk: error {OutputUnwritable(f'cannot be used: {e.strerror or e}', str(e.filename or 'the output'))}")
 
 
-def _end(line: str) -> None:
+def _usage(message: str, e: click.ClickException) -> CommandLineBad:
+    command = e.ctx.command_path if isinstance(e, click.UsageError) and e.ctx else "presk"
+    return CommandLineBad(f"{message.rstrip('.')}; `{command} --help` says how", command)
+
+
+def _discard_output() -> None:
+    """What is still to be written can go nowhere: no second complaint when Python ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _end(line: str) -> NoReturn:
     sys.stderr.write("".join(c if c.isprintable() else "?" for c in line) + "\n")
     sys.exit(1)
 

@@ -17,6 +17,12 @@ class Progress:
         self.width = 0
         self.terminal = sys.stderr.isatty()
 
+    def __enter__(self) -> "Progress":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.done()
+
     def __call__(self, stage: str, done: int = 0, total: int = 0) -> None:
         """Notes how far a stage is; total 0 where that is not known."""
         now = monotonic()

@@ -6,15 +6,17 @@ from presk_db.store.query import rows
 
 
 def calls_text(engine: Engine, recording_id: int) -> str:
-    """The tree of calls: label, form, operations; a run of iterations that a loop covers stands in one line."""
+    """The tree of calls that launch something, a line a call: its operations, name, form and source line."""
     sql = """
-        select t.depth, t.label, t.form, t.first_operation, t.last_operation
+        select t.depth, coalesce(t.label, t.function) as label, t.form, t.first_operation, t.last_operation, f.source
         from call_tree t
+        join calls c on c.recording_id = t.recording_id and c.number = t.call
+        join functions f on f.recording_id = c.recording_id and f.number = c.function
         where t.recording_id = :recording and t.first_operation is not null
         order by t.first_operation, t.depth, t.call
     """
     return "".join(
-        f"{r.first_operation:>5}-{r.last_operation:<5} {'  ' * r.depth}{r.label}  form {r.form}\n"
+        f"{r.first_operation:>5}-{r.last_operation:<5} {'  ' * r.depth}{r.label}  form {r.form}  # {r.source}\n"
         for r in rows(engine, sql, recording_id)
     )
 

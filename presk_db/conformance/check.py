@@ -7,14 +7,13 @@ from pathlib import Path
 from time import perf_counter
 
 from presk_db.checkpoints.convert import write_exactly
-from presk_db.checkpoints.open import open_weights
 from presk_db.conformance.program import Build, built, compare_outputs, ran
+from presk_db.conformance.sources import recorded_source
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
-from presk_db.errors import WeightsNotFound
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import Engine
-from presk_db.store.recordings import StoredRecording, weights_path
+from presk_db.store.recordings import StoredRecording
 
 Progress = Callable[[str], None]
 
@@ -57,10 +56,10 @@ def checked(
             if tamper is not None:
                 tamper(folder)
             seeded = folder / "weights.safetensors"
-            for build in builds:
+            for number, build in enumerate(builds):
                 progress(f"build {build}")
                 start = perf_counter()
-                program = built(folder, build)
+                program = built(folder, build, work / f"runtime-{number}" if tamper is None else None)
                 middle = perf_counter()
                 progress(f"run {build}")
                 ran(program, file or (seeded if seeded.exists() else None), folder / INPUTS, work / "outputs")
@@ -80,13 +79,8 @@ def _weights(
     """The weights file for the program: the user's own where it is one safetensors file, else converted into `work`."""
     if recording.weights_kind != "file":
         return None
-    path = given or weights_path(engine, recording.id)
-    if path is None or not Path(path).exists():
-        raise WeightsNotFound("the weights are not where they were: give --weights", str(path))
     progress("weights")
-    source = open_weights(path)
-    if source.digest() != recording.weights_digest:
-        raise WeightsNotFound("these are not the weights that were recorded: their SHA-256 differs", str(path))
+    path, source = recorded_source(engine, recording, given)
     if path.endswith(".safetensors"):
         return Path(path)
     target = work / "weights.safetensors"

@@ -1,6 +1,7 @@
 """Builds and runs an emitted program, and compares its output file with the native run's."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,15 +25,26 @@ class Build:
         return f"{self.compiler} {self.flags}{'' if self.openmp else ' without OpenMP'}"
 
 
-def built(folder: Path, build: Build) -> Path:
-    """Builds the program in `folder` and returns its executable. Raises BuildFailed (E7001) with the first error."""
+def built(folder: Path, build: Build, runtime: Path | None = None) -> Path:
+    """Builds the program in `folder` and returns its executable. Raises BuildFailed (E7001) with the first error.
+
+    The runtime's objects are taken from the folder `runtime`, where an earlier build of the same recording with the
+    same flags left them; else they are left there.
+    """
     make = ["make", "-s", "-C", str(folder), f"CC={build.compiler}", f"CFLAGS={build.flags}"]
     make += [] if build.openmp else ["OPENMP="]
     _run([*make, "clean"], BuildFailed)
+    if runtime is not None and runtime.is_dir():
+        for made in runtime.glob("presk_*.o"):
+            shutil.copyfile(made, folder / made.name)
     result = _run([*make, f"-j{os.cpu_count() or 1}", "main"], BuildFailed)
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "error" in line.lower()] or result.stderr.splitlines()
         raise BuildFailed(lines[0] if lines else "make failed", str(build))
+    if runtime is not None and not runtime.is_dir():
+        runtime.mkdir()
+        for made in folder.glob("presk_*.o"):
+            shutil.copyfile(made, runtime / made.name)
     return folder / "main"
 
 

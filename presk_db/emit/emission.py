@@ -17,7 +17,7 @@ from presk_db.emit.names import c_name, c_names
 from presk_db.emit.printers import PRINTERS
 from presk_db.emit.render import rendered
 from presk_db.emit.tensors import write_tensors
-from presk_db.errors import EmissionUnwritable
+from presk_db.errors import EmissionUnwritable, GeneratorBad
 from presk_db.resources import resource_folder
 from presk_db.store.emission import EmissionReader
 from presk_db.store.recordings import StoredRecording
@@ -45,8 +45,8 @@ def emit_to(
 ) -> Emission:
     """Writes the generator's files for the recording into `folder`, all or none.
 
-    An existing folder is replaced only if it is an emission. Raises EmissionUnwritable (E6002) where it is not, or the
-    disk is full; nothing is left half-written.
+    An existing folder is replaced only if it is an emission that holds no file of the user's. Raises EmissionUnwritable
+    (E6002) where it is not, or the disk is full; nothing is left half-written. Raises GeneratorBad (E6001).
     """
     with _beside(folder) as draft:
         for name, text in emitted(reader, recording, generator, options):
@@ -72,7 +72,11 @@ def emitted(
     chosen = {**generator.options, **options}
     binds = {name: int(value) for name, value in chosen.items()}
     if generator.names is not None:
-        reader.set_names(c_names(reader.rows(generator.names, binds), c_name(recording.name)))
+        wanted = reader.rows(generator.names, binds)
+        if wanted and len(wanted[0]) != 3:
+            raise GeneratorBad("it must give namespace, number, wanted", "the names' query")
+        texts = [(str(s), int(n), str(name)) for s, n, name in wanted]
+        reader.set_names(c_names(texts, c_name(recording.name)))
     values: dict[str, Any] = {q.name: _rows(reader, q, binds) for q in generator.queries}
     values["program"] = SimpleNamespace(
         prefix=c_name(recording.name), name=recording.name, digest=recording.digest, **binds
@@ -89,10 +93,16 @@ def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:
 
 
 def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any] | dict[Any, Any]:
-    rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
+    try:
+        rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
+    except GeneratorBad as e:
+        raise GeneratorBad(e.message, f"query {query.name}") from None
     if query.printer is not None:
         for row in rows:
-            vars(row).update(PRINTERS[query.printer](row))
+            vars(row).update(_printed(query, row))
+    for column in query.group:
+        if rows and not hasattr(rows[0], column):
+            raise GeneratorBad(f"it has no column {column} to group by", f"query {query.name}")
     return _grouped(rows, query.group)
 
 
@@ -104,32 +114,67 @@ def _grouped(rows: list[Any], columns: tuple[str, ...]) -> list[Any] | dict[Any,
     return {key: _grouped(list(group), columns[1:]) for key, group in groups}
 
 
+def _printed(query: Query, row: Any) -> dict[str, Any]:
+    try:
+        return PRINTERS[str(query.printer)](row)
+    except AttributeError as e:
+        raise GeneratorBad(f"the printer {query.printer} misses a column: {e}", f"query {query.name}") from e
+
+
 @contextmanager
-def _beside(folder: Path) -> Iterator[Path]:
-    """A new folder beside `folder` that takes its place when the block ends well."""
-    if folder.exists() and not _is_emission(folder):
-        raise EmissionUnwritable("it exists and is no emission of presk: give a new folder", str(folder))
+def _beside(shown: Path) -> Iterator[Path]:
+    """A new folder beside `shown` that takes its place when the block ends well; a symbolic link is followed."""
     draft: Path | None = None
     try:
+        folder = Path(os.path.realpath(shown))
+        if os.path.lexists(folder):
+            _check_replaceable(folder, shown)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=folder.parent))
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name[:100]}.", dir=folder.parent))
         draft.chmod(0o755)
         yield draft
-        if folder.exists():
-            shutil.rmtree(folder)
-        os.replace(draft, folder)
-    except OSError as e:
-        raise EmissionUnwritable(f"cannot write: {e.strerror or e}", str(folder)) from None
+        _replace(draft, folder)
+    except (OSError, ValueError) as e:
+        if isinstance(e, UnicodeError):
+            raise
+        reason = e.strerror if isinstance(e, OSError) and e.strerror else str(e)
+        raise EmissionUnwritable(f"cannot write: {reason.lower()}", str(shown)) from None
     finally:
         if draft is not None and draft.exists():
             shutil.rmtree(draft, ignore_errors=True)
 
 
-def _is_emission(folder: Path) -> bool:
+def _replace(draft: Path, folder: Path) -> None:
+    """The draft takes the folder's place; where that fails, what was there stays."""
+    old = draft.with_name(f"{draft.name}.old")
+    if folder.exists():
+        os.replace(folder, old)
+    try:
+        os.replace(draft, folder)
+    except BaseException:
+        if old.exists():
+            os.replace(old, folder)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+MADE = ("main", "outputs.safetensors")
+"""What building and running a program leaves in its folder, besides .o files."""
+
+
+def _check_replaceable(folder: Path, shown: Path) -> None:
+    """EmissionUnwritable (E6002) unless the folder is empty, or an emission without files of the user's own."""
     if folder.is_dir() and not any(folder.iterdir()):
-        return True
+        return
     manifest = folder / MANIFEST
-    return manifest.is_file() and manifest.read_text(encoding="utf-8", errors="replace").startswith(FIRST_LINE)
+    lines = manifest.read_text(encoding="utf-8", errors="replace").splitlines() if manifest.is_file() else [""]
+    if lines[:1] != [FIRST_LINE]:
+        raise EmissionUnwritable("it exists and is no emission of presk: give a new folder", str(shown))
+    known = {MANIFEST, *MADE, *(line.partition("  ")[2] for line in lines[1:])}
+    for path in sorted(p for p in folder.rglob("*") if p.is_symlink() or not p.is_dir()):
+        name = path.relative_to(folder).as_posix()
+        if name not in known and path.suffix != ".o":
+            raise EmissionUnwritable(f"it holds {name}, which presk did not write: move it away", str(shown))
 
 
 def _write(path: Path, text: str) -> None:

@@ -12,6 +12,8 @@ RESERVED: frozenset[str] = frozenset(
     thread_local true typeof asm main errno stdin stdout stderr assert NULL EOF exp expm1 log log1p tanh sin cos erf sqrt
     fabs floor ceil fma fmin fmax pow abs index malloc free memcpy printf exit linux unix i386 near far min max y0 y1 yn
     j0 j1 jn gamma signal time div remove rename read write open close frame arena weights inputs outputs in out w l
+    memory part parts is_ignored is_tied_head load_parts none strlen strcmp strncmp memcmp memset fprintf fputs puts stderr
+    isnan isinf isfinite isnormal signbit fpclassify offsetof asm typeof I
     size_t ptrdiff_t int64_t uint64_t int32_t uint32_t uint16_t uint8_t NAN INFINITY""".split()  # noqa: SIM905 - words
 )
 """C's keywords, names of its library, and the names that the templates use themselves."""

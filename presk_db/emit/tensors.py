@@ -23,7 +23,19 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def write_tensors(reader: EmissionReader, recording: StoredRecording, role: str, path: Path) -> None:
-    """Writes the file, unless the role is `seeded_weights` and the weights are not from a seed."""
+    """Writes the file, unless the role is `seeded_weights` and the weights are not from a seed.
+
+    Of the role `exact_bounds`, each output is two F64 tensors, `NAME.lower` and `NAME.upper`; there is no file where the
+    exact outputs were not computed.
+    """
+    if role == "exact_bounds":
+        bounds = [
+            (f"{e.name}.{b}", a) for e in reader.enclosures() for b, a in (("lower", e.lower), ("upper", e.upper))
+        ]
+        bounds.sort(key=lambda bound: bound[0].encode())
+        if bounds:
+            _write(path, [(name, "F64", a.shape, 8) for name, a in bounds], (a for _, a in bounds))
+        return
     if role == "seeded_weights":
         if recording.weights_kind == "seed":
             _write(path, *_weights(reader, recording))

@@ -14,9 +14,9 @@ def c_comment(text: str) -> str:
     """The text on one line, unable to end a comment or a shell word; only printable ASCII."""
     return (
         "".join(c if " " <= c <= "~" else "?" for c in text)
+        .replace("\\", "/")
         .replace("*/", "* /")
         .replace("/*", "/ *")
-        .replace("\\", "/")
     )
 
 

@@ -112,8 +112,9 @@ class _Printer(StatementPrinter):
         if not extent.is_const:
             with self.braces(""):
                 self.line(f"ptrdiff_t {base} = 0;")
-                with self.braces(f"for (; {base} + {width} <= {end}; {base} += {width})"):
-                    block(Affine.var(base), str(width))
+                if self.bounds[loop.var] >= width:  # else compilers see accesses out of bounds in what never runs
+                    with self.braces(f"for (; {base} + {width} <= {end}; {base} += {width})"):
+                        block(Affine.var(base), str(width))
                 block(Affine.var(base), affine_text(extent + Affine.var(base) * -1)[0])
             return
         whole, rest = divmod(extent.const, width)

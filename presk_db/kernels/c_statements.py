@@ -34,7 +34,7 @@ from presk_db.kernels.ir import (
     Store,
 )
 from presk_db.kernels.liveness import affine_names, live_tree, operands
-from presk_db.kernels.ranges import array_shapes, flat_address, value_types
+from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address, value_types
 from presk_db.kernels.tree import nests, statements
 
 _LINE = 88  # an expression longer than this gets a name
@@ -59,6 +59,7 @@ class StatementPrinter:
         self.nodes = live_tree(kernel)
         self.types = value_types(kernel)
         self.shapes = array_shapes(kernel)
+        self.bounds = extent_bounds(kernel)
         self.stored = {a.name: a.type for a in kernel.arrays}
         self.accs: dict[str, Acc] = {}
         self.folded: set[str] = set()

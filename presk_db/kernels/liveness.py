@@ -2,7 +2,22 @@
 
 from collections.abc import Mapping
 
-from presk_db.kernels.ir import COMPARISONS, Acc, Const, End, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
+from presk_db.kernels.ir import (
+    COMPARISONS,
+    Acc,
+    Const,
+    End,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Local,
+    Loop,
+    Op,
+    Scalar,
+    Statement,
+    Store,
+)
 from presk_db.kernels.ranges import array_shapes, flat_address
 from presk_db.kernels.tree import Nest, statements, tree
 

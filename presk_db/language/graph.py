@@ -10,6 +10,8 @@ values shared by all iterations; its outputs are the carried values after the la
 gave besides, stacked.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -29,7 +31,7 @@ class Var:
     @property
     def type_text(self) -> str:
         """`real[4,8]`, or `int[4]<65`."""
-        return f"{self.kind}[{','.join(map(str, self.shape))}]" + (f"<{self.limit}" if self.limit is not None else "")
+        return type_text(self.kind, self.shape, self.limit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,10 +106,13 @@ class Graph:
         return tuple(found.values())
 
     def text(self) -> str:
-        """All functions as text, callees first."""
+        """What the entry takes and gives, a line each; then all functions, callees first. `parser` reads it back."""
         functions = self.functions()
         names = function_names(functions)
-        return "\n".join(_function_text(f, names) for f in functions)
+        head = [_parameter_text(name, p) for name, p in self.parameters]
+        head += [f"input {name_text(n)}: {type_text(i.kind, i.shape, i.limit)}" for n, i in self.inputs]
+        head += [f"result {name_text(n)}" for n in self.results]
+        return "\n".join(["\n".join(head) + "\n", *(_function_text(f, names) for f in functions)])
 
 
 def _collect(function: Function, found: dict[int, Function]) -> None:
@@ -129,9 +134,60 @@ def function_names(functions: tuple[Function, ...]) -> dict[int, str]:
     return names
 
 
+def type_text(kind: Kind, shape: tuple[int, ...], limit: int | None) -> str:
+    """`real[4,8]`, or `int[4]<65`."""
+    return f"{kind}{_shape_text(shape)}" + (f"<{limit}" if limit is not None else "")
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def name_text(name: str) -> str:
+    """A name as it is where it is dotted words, else as a JSON string."""
+    return name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_.]*", name) else json.dumps(name)
+
+
+def _parameter_text(name: str, p: Parameter) -> str:
+    """`parameter h.w: real[2,4] in [-0.1,0.1) from "h.{}.w"[4] for 0..1`: as drawn, and from which tensors."""
+    head = f"parameter {name_text(name)}: {type_text('real', p.shape, None)} in [{float(p.low)},{float(p.high)})"
+    layered = _layered(p.sources)
+    if layered is not None:
+        return f"{head} from {_source_text(layered)} for 0..{len(p.sources) - 1}"
+    return head + (" from " + ", ".join(_source_text(s) for s in p.sources) if p.sources else "")
+
+
+def _source_text(source: SourceTensor) -> str:
+    return f"{json.dumps(source.name)}{_shape_text(source.shape)}{' transposed' if source.transposed else ''}"
+
+
+def _layered(sources: tuple[SourceTensor, ...]) -> SourceTensor | None:
+    """The one source with `{}` for the layer's number that stands for all of them, if there is one."""
+    if len(sources) < 2:
+        return None
+    first = sources[0]
+    for zero in re.finditer("0", first.name):
+        pattern = f"{first.name[: zero.start()]}{{}}{first.name[zero.end() :]}"
+        if pattern.count("{}") == 1 and sources == layers_of(
+            SourceTensor(pattern, first.shape, first.transposed), len(sources)
+        ):
+            return SourceTensor(pattern, first.shape, first.transposed)
+    return None
+
+
+def layers_of(pattern: SourceTensor, count: int) -> tuple[SourceTensor, ...]:
+    """The sources that a pattern with `{}` in its name stands for: one for each layer from 0 on."""
+    return tuple(
+        SourceTensor(pattern.name.replace("{}", str(l)), pattern.shape, pattern.transposed) for l in range(count)
+    )
+
+
 def _attribute_text(value: Any, names: dict[int, str]) -> str:
+    """No attribute's text holds a space: it ends where the next one begins."""
     if isinstance(value, Function):
         return names[id(value)]
+    if isinstance(value, str):
+        return json.dumps(value).replace(" ", "\\u0020")
     return str(value).replace(" ", "")
 
 

@@ -15,6 +15,18 @@ HARMLESS: frozenset[str] = frozenset(  # one word a field
 )
 """Fields that never change the result of a forward pass without dropout."""
 
+LARGEST = 1.7976931348623157e308
+MOST_LAYERS = 4096
+"""More would be a mistake: each layer of a recording has rows of its own."""
+
+
+def _short(value: Any) -> str:
+    """The value for a message: a JSON number may have thousands of digits, and Python refuses to print those."""
+    if isinstance(value, int) and not -(10**40) < value < 10**40:
+        return "a number of more than 40 digits"
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
 
 class Config:
     """A config's fields, each taken once; `finish` refuses what nobody took."""
@@ -36,7 +48,7 @@ class Config:
         if value is None:
             raise ConfigValueBad(f"{name} is missing", self.place)
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-            raise ConfigValueBad(f"{name} must be an integer from {low} to {high}, not {value!r}", self.place)
+            raise ConfigValueBad(f"{name} must be an integer from {low} to {high}, not {_short(value)}", self.place)
         return value
 
     def number(self, name: str, default: float | None = None) -> float:
@@ -44,29 +56,31 @@ class Config:
         value = self.get(name, default)
         if value is None:
             raise ConfigValueBad(f"{name} is missing", self.place)
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value < float("inf"):
-            raise ConfigValueBad(f"{name} must be a positive number, not {value!r}", self.place)
+        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 < value <= LARGEST:
+            raise ConfigValueBad(f"{name} must be a positive number, not {_short(value)}", self.place)
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
         """true or false."""
         value = self.get(name, default)
         if not isinstance(value, bool):
-            raise ConfigValueBad(f"{name} must be true or false, not {value!r}", self.place)
+            raise ConfigValueBad(f"{name} must be true or false, not {_short(value)}", self.place)
         return value
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
         """One of some words."""
         value = self.get(name, default)
         if value not in choices:
-            raise ConfigValueBad(f"{name} is {value!r}; presk knows {', '.join(choices)}", self.place)
+            raise ConfigValueBad(f"{name} is {_short(value)}; presk knows {', '.join(choices)}", self.place)
         return str(value)
 
     def only(self, name: str, *values: Any) -> None:
         """A field that presk understands only at these values (or missing)."""
         value = self.get(name, values[0])
         if not any(value == v and isinstance(value, bool) == isinstance(v, bool) for v in values):
-            raise ConfigFieldUnknown(f"{name} = {value!r} is not supported; presk knows {values[0]!r}", self.place)
+            raise ConfigFieldUnknown(
+                f"{name} = {_short(value)} is not supported; presk knows {values[0]!r}", self.place
+            )
 
     def finish(self) -> None:
         """Raises ConfigFieldUnknown (E1005) for the first field that nobody took."""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -14,6 +15,10 @@ from presk_db.models import gpt2, llama
 from presk_db.models.model import Entry, Model
 
 FAMILIES = {"gpt2": gpt2.model_from_config, **dict.fromkeys(llama.FAMILIES, llama.model_from_config)}
+
+MOST_AXES = 8
+MOST_ELEMENTS = 2**60
+"""What a safetensors file and a 64-bit offset hold."""
 
 
 def model_from_config(config: Mapping[str, Any], place: str = "config.json") -> Model:
@@ -31,7 +36,7 @@ def model_from_python(path: Path, entry: str) -> Model:
     """
     name = f"presk_user_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None or not path.is_file():
+    if spec is None or spec.loader is None or not os.path.isfile(path):
         raise EntryBad("the file does not exist or is no Python file", str(path))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -51,18 +56,48 @@ def model_from_python(path: Path, entry: str) -> Model:
 
 
 def check_parameters(parameters: Any, place: str) -> None:
-    """EntryBad (E1203) unless these are a tree of Parameter."""
-    if not all(isinstance(p, Parameter) for _, p in flatten(parameters)):
-        raise EntryBad("parameters() must return a tree of parameter(...)", place)
+    """EntryBad (E1203) unless parameters are a tree of Parameter in which a tensor is always the same one."""
+    seen: dict[str, tuple[object, ...]] = {}
+    for name, p in flatten(parameters):
+        if not isinstance(p, Parameter):
+            raise EntryBad(
+                f"parameters() must return a tree of parameter(...), but {name} is {type(p).__name__}", place
+            )
+        _check_name("parameter", name, place)
+        _check_shape("parameter", name, p.shape, place)
+        for source in p.sources:
+            _check_name("tensor", source.name, place)
+            what = (source.shape, p.low, p.high)
+            if seen.setdefault(source.name, what) != what:
+                raise EntryBad(f"the tensor {source.name} has two shapes or ranges", place)
 
 
 def check_inputs(inputs: Any, place: str) -> None:
-    """EntryBad (E1203) unless these are a mapping of names to Input, each of a kind and extents that are not negative."""
+    """EntryBad (E1203) unless these are a mapping of names to Input, each of a kind, a shape and a limit that can be."""
     if not isinstance(inputs, Mapping) or not all(isinstance(i, Input) for i in inputs.values()):
         raise EntryBad("inputs() must return a mapping of names to inputs", place)
     for name, i in inputs.items():
-        if i.kind not in ("real", "int") or not all(isinstance(n, int) and n >= 0 for n in i.shape):
-            raise EntryBad(f"the input {name} needs the kind real or int and extents that are not negative", place)
+        _check_name("input", name, place)
+        if i.kind not in ("real", "int"):
+            raise EntryBad(f"the input {name} needs the kind real or int", place)
+        _check_shape("input", name, i.shape, place)
+        if i.limit is not None and (type(i.limit) is not int or not 1 <= i.limit < 2**63):
+            raise EntryBad(f"the limit of input {name} must be from 1 to 2^63 - 1", place)
+
+
+def _check_name(what: str, name: object, place: str) -> None:
+    if not isinstance(name, str) or not name or not name.isprintable() or name == "__metadata__" or len(name) > 500:
+        raise EntryBad(f"a {what} cannot be called {ascii(name)[:80]}: give it a printable name", place)
+
+
+def _check_shape(what: str, name: str, shape: tuple[int, ...], place: str) -> None:
+    size = 1
+    for n in shape:
+        if type(n) is not int or n < 0:
+            raise EntryBad(f"the shape of {what} {name} has the extent {n!r}; extents are whole numbers from 0", place)
+        size *= max(n, 1)
+    if len(shape) > MOST_AXES or size >= MOST_ELEMENTS:
+        raise EntryBad(f"the shape of {what} {name} has too many axes or elements", place)
 
 
 def _guarded(
@@ -94,7 +129,7 @@ def _dims(dims: Any, place: str) -> dict[str, int]:
 def _place(path: Path, e: BaseException) -> str:
     line, tb = 0, e.__traceback__
     while tb is not None:
-        if tb.tb_frame.f_code.co_filename == str(path):
+        if tb.tb_frame.f_code.co_filename in (str(path), str(path.absolute())):
             line = tb.tb_lineno
         tb = tb.tb_next
     return f"{path.name}:{getattr(e, 'lineno', None) or line}"

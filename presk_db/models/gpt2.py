@@ -12,7 +12,7 @@ from presk_db.language.nn import attention, gelu_tanh, layer_norm, linear
 from presk_db.language.parameters import parameter
 from presk_db.language.primitives import gather, gelu, maximum, reshape, silu, tanh, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
-from presk_db.models.config import Config
+from presk_db.models.config import MOST_LAYERS, Config
 from presk_db.models.model import Entry, Model
 
 ACTIVATIONS = {
@@ -28,7 +28,8 @@ ACTIVATIONS = {
 def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> Model:
     """The model that a GPT-2 config describes. Raises E1005 and E1006 for fields that are not understood or bad."""
     config = Config(fields, place)
-    layers, width, heads = config.integer("n_layer", low=0), config.integer("n_embd"), config.integer("n_head")
+    layers, width = config.integer("n_layer", low=0, high=MOST_LAYERS), config.integer("n_embd")
+    heads = config.integer("n_head")
     inner = config.integer("n_inner", 4 * width)
     vocabulary, longest = config.integer("vocab_size"), config.integer("n_positions")
     if width % heads:

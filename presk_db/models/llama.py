@@ -12,7 +12,7 @@ from presk_db.language.nn import attention, gelu_tanh, linear, rms_norm, rotary
 from presk_db.language.parameters import parameter
 from presk_db.language.primitives import cos, gather, gelu, reshape, silu, sin, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
-from presk_db.models.config import Config
+from presk_db.models.config import MOST_LAYERS, Config
 from presk_db.models.model import Entry, Model
 from presk_db.models.rope import rope_from_config
 
@@ -47,7 +47,7 @@ def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> 
     """The model that a config of one of FAMILIES describes. Raises E1005 and E1006 for fields that do not fit."""
     config = Config(fields, place)
     family = config.choice("model_type", "llama", FAMILIES)
-    layers, width = config.integer("num_hidden_layers", low=0), config.integer("hidden_size")
+    layers, width = config.integer("num_hidden_layers", low=0, high=MOST_LAYERS), config.integer("hidden_size")
     heads = config.integer("num_attention_heads")
     groups = _integer(config, "num_key_value_heads", GROUPS.get(family), heads)
     size = _integer(config, "head_dim", 128 if family == "qwen3" else None, max(width // heads, 1))

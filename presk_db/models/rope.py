@@ -57,7 +57,7 @@ def rope_from_config(config: Config) -> Rope:
     if not isinstance(fields, Mapping):
         raise ConfigValueBad(f"{name} must be an object", config.place)
     kind = fields.get("rope_type", fields.get("type", "default"))
-    if kind not in _KEYS:
+    if not isinstance(kind, str) or kind not in _KEYS:
         known = ", ".join(_KEYS)
         raise ConfigFieldUnknown(f"{name}: rope_type {kind!r} is not understood; presk knows {known}", config.place)
     place = f"{config.place} {name}"

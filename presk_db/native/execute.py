@@ -23,9 +23,7 @@ from presk_db.native.operations import UFUNCS, operation
 from presk_db.native.vectorize import CHUNK, vectorized_loops, widths
 
 
-def run_kernel(
-    kernel: Kernel, arrays: Sequence[Array], scalars: Mapping[str, float | int], chunk: int = CHUNK
-) -> None:
+def run_kernel(kernel: Kernel, arrays: Sequence[Array], scalars: Mapping[str, float | int], chunk: int = CHUNK) -> None:
     """Runs `kernel` on `arrays`, in the order of its array parameters; outputs are written in place.
 
     Args:

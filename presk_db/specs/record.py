@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter_ns
@@ -14,7 +15,7 @@ from presk_db.checkpoints.open import open_model, open_weights
 from presk_db.checkpoints.safetensors import SafetensorsFile
 from presk_db.checkpoints.source import TensorSource
 from presk_db.draw import drawn_input
-from presk_db.errors import InputBad, SpecUnreadable, SpecValueBad
+from presk_db.errors import InputBad, InputOutOfRange, MemoryShort, SpecUnreadable
 from presk_db.kernels.launches import Buffer, LaunchOrder
 from presk_db.language.graph import Graph
 from presk_db.lowering.lower import launch_order
@@ -49,6 +50,7 @@ def recorded(
     dims = opened.model.dimensions(spec.dims)
     graph = opened.model.graph(spec.entry, dims)
     order = launch_order(graph, spec.realization)
+    check_memory(order.buffers)
     order, weights, reference = _weights(spec, opened, order, progress)
     inputs, inputs_from = _inputs(spec, order)
     events = EventList([])
@@ -84,6 +86,15 @@ def recorded(
     )
 
 
+def check_memory(buffers: Iterable[Buffer]) -> None:
+    """MemoryShort (E4003) where weights, inputs, outputs and the largest temporary exceed this machine's memory."""
+    listed = list(buffers)
+    needed = sum(b.bytes for b in listed if b.role != "temp") + max((b.bytes for b in listed), default=0)
+    there = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 2**63
+    if needed > there:
+        raise MemoryShort(f"the run needs {needed} bytes at least; this machine has {there}", "dims")
+
+
 def traced(spec: Spec) -> Graph:
     """The spec's graph alone, without a run."""
     model = _opened(spec).model
@@ -97,15 +108,12 @@ def default_name(family: str, spec: Spec) -> str:
 
 
 def _opened(spec: Spec) -> _Opened:
-    path, _, entry = spec.model.rpartition(":")
-    if path.endswith(".py") or spec.model.endswith(".py"):
-        file = Path(path if path.endswith(".py") else spec.model)
-        model = model_from_python(file, entry if path.endswith(".py") else spec.entry)
+    if spec.model.endswith(".py"):
+        file = Path(spec.model)
+        model = model_from_python(file, spec.entry)
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
-        if path.endswith(".py") and entry != spec.entry and spec.entry != "forward":
-            raise SpecValueBad(f"the model names the entry {entry}, the spec {spec.entry}", "entry")
         return _Opened(model, None, None, {"python": file.name, "sha256": digest})
-    if not Path(spec.model).exists():
+    if not os.path.exists(spec.model):
         raise SpecUnreadable("no such file or folder", spec.model)
     files = open_model(spec.model)
     return _Opened(
@@ -117,7 +125,7 @@ def _opened(spec: Spec) -> _Opened:
 
 
 def _config_place(model: str) -> str:
-    return model if model.endswith((".json", ".gguf")) else f"{model.rstrip('/')}/config.json"
+    return os.path.join(model, "config.json") if os.path.isdir(model) else model
 
 
 def _weights(
@@ -148,26 +156,36 @@ def _inputs(spec: Spec, order: LaunchOrder) -> tuple[dict[int, Array], dict[str,
     buffers = [b for b in order.buffers if b.role == "input"]
     seed = spec.seed if spec.inputs is None else seed_of(spec.inputs, "inputs")
     if seed is not None:
-        drawn = {b.id: _as_stored(drawn_input(seed, b.name, b.shape, b.limit), b) for b in buffers}
+        drawn = {b.id: _as_stored(drawn_input(seed, b.name, b.shape, b.limit), b, "inputs") for b in buffers}
         return drawn, {"seed": seed}
     source = SafetensorsFile(str(spec.inputs))
+    place = f"{spec.inputs} tensor"
     for name in source.names():
         if name not in {b.name for b in buffers}:
-            raise InputBad(f"the entry has no input {name}", str(spec.inputs))
+            raise InputBad("the entry has no such input", f"{place} {name}")
     arrays: dict[int, Array] = {}
     for b in buffers:
         if b.name not in source.names():
-            raise InputBad("the file lacks this input", f"{spec.inputs} tensor {b.name}")
-        arrays[b.id] = _as_stored(source.read(b.name), b)
+            raise InputBad("the file lacks this input", f"{place} {b.name}")
+        arrays[b.id] = _as_stored(source.read(b.name), b, f"{place} {b.name}")
     return arrays, {"sha256": source.digest()}
 
 
-def _as_stored(values: Array, buffer: Buffer) -> Array:
-    """Exact values in a buffer's storage dtype: reals rounded once, integers as they are."""
+def _as_stored(values: Array, buffer: Buffer, place: str) -> Array:
+    """Exact values in a buffer's storage dtype: reals rounded once, integers as they are. Raises E1204, E1205."""
     whole = np.issubdtype(values.dtype, np.integer)
     if (buffer.type in ("i64", "bool")) != whole:
-        raise InputBad(f"must be {'integers' if buffer.type in ('i64', 'bool') else 'reals'}", f"input {buffer.name}")
-    return values.astype(STORAGE[buffer.type]) if whole else rounded_to(values, buffer.type)
+        raise InputBad(f"must be {'integers' if buffer.type in ('i64', 'bool') else 'reals'}", place)
+    if values.shape != buffer.shape:
+        raise InputBad(f"has shape {list(values.shape)}, the entry needs {list(buffer.shape)}", place)
+    if not whole:
+        return rounded_to(values, buffer.type)
+    limit = 2 if buffer.type == "bool" else buffer.limit
+    bad = (values < 0) | (values >= limit) if limit is not None else np.zeros(values.shape, bool)
+    if bad.any():
+        at = [int(i) for i in np.unravel_index(int(bad.argmax()), bad.shape)]
+        raise InputOutOfRange(f"element {at} is {int(values[tuple(at)])} and must be in [0, {limit})", place)
+    return values.astype(STORAGE[buffer.type])
 
 
 def _observed(role: TensorRole, buffer: Buffer, array: Array, keep: bool) -> ObservedTensor:

@@ -29,10 +29,11 @@ def resolved_parts(parts: Sequence[WeightPart], source: TensorSource) -> tuple[W
     one, E1106 for a misshapen one, E1107 for one that is not real.
     """
     names = set(source.names())
+    dropped = [p for p in ("transformer.", "model.") if not any(name.startswith(p) for name in names)]
     found: list[WeightPart] = []
     for part in parts:
-        bare = part.tensor.split(".", 1)[1] if part.tensor.startswith(("transformer.", "model.")) else part.tensor
-        name = part.tensor if part.tensor in names else bare
+        prefix = next((p for p in dropped if part.tensor.startswith(p)), "")
+        name = part.tensor.removeprefix(prefix)
         if name not in names:
             raise TensorMissing("the checkpoint lacks this tensor", f"tensor {part.tensor}")
         info = source.info(name)

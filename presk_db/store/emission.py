@@ -1,14 +1,18 @@
 """EmissionReader: the one window that an emission has on the database: queries of a generator, and tensors."""
 
 import re
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import StatementError
 
+from presk_db.errors import GeneratorBad
 from presk_db.recording.events import ObservedTensor
 from presk_db.store.engine import reading
+from presk_db.store.exact import Enclosure, read_enclosures
 from presk_db.store.tensors import read_tensors
 
 _NAMES = "create temporary table names (namespace text, number integer, name text, primary key (namespace, number))"
@@ -42,9 +46,19 @@ class EmissionReader:
         """The recording's tensors in a role of the table: input, native_output, exact_output."""
         return read_tensors(self.engine, self.recording_id, role)
 
+    def enclosures(self) -> tuple[Enclosure, ...]:
+        """The bounds of the exact outputs, by name; none where they were not computed."""
+        return read_enclosures(self.connection, self.recording_id)
+
     def _result(self, sql: str, binds: Mapping[str, int]) -> Any:
         given = {**binds, "recording": self.recording_id}
-        return self.connection.execute(text(sql), {n: v for n, v in given.items() if re.search(rf":{n}\b", sql)})
+        bound = {n: v for n, v in given.items() if re.search(rf":{n}\b", sql)}
+        try:
+            return self.connection.execute(text(sql), bound)
+        except StatementError as e:
+            if getattr(e.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
+                raise GeneratorBad(f"the query fails: {e.orig}") from None
+            raise
 
 
 @contextmanager

@@ -260,3 +260,19 @@ def test_compilers_are_silent(tmp_path: Path, compiler: str, kernel: str) -> Non
     file.write_text(f'#include "presk_kernel.h"\n{code}{head};\n{head}\n{{\n    kernel({parameters});\n}}\n')
     flags = ["-std=c11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", f"-I{resource_folder('runtime_c')}"]
     subprocess.run([compiler, *flags, "-c", "-o", str(tmp_path / "kernel.o"), str(file)], check=True)
+
+
+@pytest.mark.parametrize(("bound", "blocks"), [(31, 0), (32, 1)])
+def test_a_short_loop_has_no_blocks(bound: int, blocks: int) -> None:
+    """Compilers would see accesses out of bounds in a block that never runs."""
+    text = f"""in a0: f32[{bound}]
+extent n0 <= {bound}
+out a1: f32[1]
+v0 = acc.f32 lanes
+seq i0 < n0
+v1 = load a0[i0]
+fold v0 v1
+end
+store a1[0] v0
+"""
+    assert c_function(parse(text), "f", comment=False).count("for (;") == blocks

@@ -98,7 +98,9 @@ def test_from_integers_rounds_once(values: list[int]) -> None:
 def test_widening_and_narrowing() -> None:
     values = special_bits("f32")
     with np.errstate(all="ignore"):
-        assert canonical(converted(converted(values, "f64"), "f32"), "f32").tobytes() == canonical(values, "f32").tobytes()
+        assert (
+            canonical(converted(converted(values, "f64"), "f32"), "f32").tobytes() == canonical(values, "f32").tobytes()
+        )
         assert converted(np.array([1e-46, 1e39, 1 + 2.0**-24]), "f32").tolist() == [0.0, np.inf, 1.0]
     assert converted(np.array([True, False]), "f32").tolist() == [1.0, 0.0]
 
@@ -119,7 +121,9 @@ def test_fma_of_near_cancellations(seed: int) -> None:
     r = random.Random(seed)
     for type_ in ("f32", "f64"):
         dtype, digits = FLOATS[type_][0], 24 if type_ == "f32" else 53
-        a, b = (np.array([r.getrandbits(digits) * 2.0 ** r.randint(-digits, 0) for _ in range(60)], dtype) for _ in "ab")
+        a, b = (
+            np.array([r.getrandbits(digits) * 2.0 ** r.randint(-digits, 0) for _ in range(60)], dtype) for _ in "ab"
+        )
         with np.errstate(all="ignore"):
             c = (-(a * b) * dtype(r.choice((1.0, 1 + 2.0 ** (1 - digits), 0.5)))).astype(dtype)
             c[::3] *= dtype(2.0 ** r.randint(-2 * digits, 2 * digits))

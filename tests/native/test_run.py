@@ -119,7 +119,7 @@ def test_a_token_out_of_range(value: int, at: int) -> None:
 def test_inputs_that_do_not_fit() -> None:
     order, rate = order_of_four(), {"rate": 0.5}
 
-    def message(inputs: dict[int, np.ndarray], weights: dict[int, np.ndarray], scalars: dict[str, float]) -> str:  # type: ignore[type-arg]
+    def message(inputs: dict[int, np.ndarray], weights: dict[int, np.ndarray], scalars: dict[str, float]) -> str:
         with pytest.raises(InputBad) as caught:
             run(order, inputs, weights, EventList([]), scalars)
         return str(caught.value)
