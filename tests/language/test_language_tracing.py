@@ -54,6 +54,13 @@ def test_text() -> None:
     l = layer.__code__.co_firstlineno
     n = linear.__wrapped__.__code__.co_firstlineno  # type: ignore[attr-defined]  # functools.wraps sets it
     assert graph.text() == (
+        "parameter w: real[3,2] in [0.0,1.0)\n"
+        "parameter h: real[4,2,2] in [0.0,1.0)\n"
+        "input x: real[3]\n"
+        "result y\n"
+        "result sums\n"
+        "result i\n"
+        "\n"
         f"function linear(v0: real[1,3], v1: real[3,2])  # nn.py:{n}\n"
         f"  v2: real[1,2] = matmul v0 v1  # {HERE}:{first + 1}\n"
         "  return v2\n"
