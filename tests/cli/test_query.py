@@ -1,0 +1,77 @@
+"""presk query: named queries and SQL, as a table, CSV and JSON; nothing but reading."""
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+from pipeline import FIXTURES
+
+from presk_db.errors import QueryBad
+from presk_db.specs.record import recorded
+from presk_db.specs.spec import spec_from
+from presk_db.store.engine import Engine, open_database
+from presk_db.store.ingest import write_recording
+from presk_db.store.query import answer, query_names, query_sql
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
+    """A database with one recording of the user's example."""
+    engine = open_database(str(tmp_path_factory.mktemp("query") / "presk.db"), create=True)
+    write_recording(engine, recorded(spec_from(f"{FIXTURES / 'user' / 'mlp.py'}:forward", {})))
+    return engine
+
+
+@pytest.mark.parametrize("name", query_names())
+def test_each_named_query_answers(engine: Engine, name: str) -> None:
+    found = answer(engine, query_sql(name), 1)
+    assert found.columns
+    assert all(len(row) == len(found.columns) for row in found.rows)
+
+
+def test_launches_by_kernel_counts_every_launch(engine: Engine) -> None:
+    found = answer(engine, query_sql("launches_by_kernel"), 1)
+    at = found.columns.index("launches")
+    total = answer(engine, "select count(*) as n from launches where recording_id = :recording", 1)
+    assert sum(row[at] for row in found.rows) == total.rows[0][0] == 4
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "delete from calls",
+        "update calls set label = 'x'",
+        "insert into presk_meta values ('a', 'b')",
+        "drop table calls",
+        "create table x (a)",
+        "pragma journal_mode = wal",
+        "attach database ':memory:' as other",
+        "with x as (select 1) delete from calls",
+        "vacuum into 'copy.db'",
+        "begin immediate",
+        "select 1; delete from calls",
+        "select nothing from nowhere",
+        "selec 1 2",
+        "-- only a comment",
+    ],
+)
+def test_sql_that_is_no_select_is_refused_and_changes_nothing(engine: Engine, sql: str) -> None:
+    before = answer(engine, "select count(*) from calls", None).rows
+    with pytest.raises(QueryBad, match="E5006"):
+        answer(engine, sql, None)
+    assert answer(engine, "select count(*) from calls", None).rows == before
+
+
+def test_an_unknown_name_lists_the_known() -> None:
+    with pytest.raises(QueryBad, match=r"E5006 nonsense: .*peak_memory"):
+        query_sql("nonsense")
+
+
+def test_csv_and_json_hold_the_same_rows(tmp_path: Path, engine: Engine) -> None:
+    from_database = answer(engine, query_sql("forms_by_use"), 1)
+    text = io.StringIO()
+    csv.writer(text).writerows([from_database.columns, *from_database.rows])
+    assert json.loads(json.dumps(from_database.rows)) == [list(row) for row in from_database.rows]
+    assert text.getvalue().splitlines()[0] == ",".join(from_database.columns)
