@@ -12,7 +12,7 @@ from presk_db.errors import KernelNameBad
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_product import ProductPrinter
 from presk_db.kernels.c_statements import StatementPrinter
-from presk_db.kernels.c_text import COMPUTED, KEYWORDS, STORED, affine_text, constant_text
+from presk_db.kernels.c_text import COMPUTED, KEYWORDS, PRIMARY, STORED, affine_text, constant_text
 from presk_db.kernels.ir import (
     ARITHMETIC,
     LANES,
@@ -273,6 +273,8 @@ class _Printer(StatementPrinter):
         for v in self.place:
             start = " = {0}" if v in self.accs else ""
             self.line(f"{COMPUTED[self.types[v]]} {v}[{size}]{start};")
+            if v in self.accs:  # also where nothing is folded into it
+                self.text[v] = (self.place[v], PRIMARY)
         for stretch in stretches:
             if isinstance(stretch, Nest):
                 k, extent = stretch.loop.var, affine_text(self.resolved(stretch.loop.extent))[0]

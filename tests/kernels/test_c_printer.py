@@ -278,3 +278,9 @@ end
 store a1[0] v0
 """
     assert c_function(parse(text), "f", comment=False).count("for (;") == blocks
+
+
+def test_a_tile_over_an_empty_sum_stores_its_element() -> None:
+    kernel = parse(LINEAR.replace("seq i2 < 384", "seq i2 < 0"))
+    text = c_function(kernel, "linear", default_schedule(kernel))
+    assert "float v0[64] = {0};" in text and "(v0[i1_1] + " in text
