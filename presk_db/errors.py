@@ -22,6 +22,12 @@ class PreskError(Exception):
         return f"{self.code} {self.place}: {self.message}" if self.place else f"{self.code} {self.message}"
 
 
+class CommandLineBad(PreskError):
+    """A command was not called as it can be: an unknown option, or an argument too few."""
+
+    code = "E1000"
+
+
 # --- E10 the spec -----------------------------------------------------------------------------------------------
 
 
@@ -151,6 +157,12 @@ class InputBad(PreskError):
     code = "E1205"
 
 
+class GraphTextBad(PreskError):
+    """A graph's text does not parse."""
+
+    code = "E1206"
+
+
 # --- E2 kernels -------------------------------------------------------------------------------------------------
 
 
@@ -211,6 +223,12 @@ class TypeUnknown(PreskError):
     code = "E3003"
 
 
+class ScheduleIllegal(PreskError):
+    """A schedule would change the order of an element's operations, or does not fit its kernel."""
+
+    code = "E3004"
+
+
 # --- E4 native runs ---------------------------------------------------------------------------------------------
 
 
@@ -224,6 +242,12 @@ class CompilerFailed(PreskError):
     """The C compiler is missing or refused a kernel."""
 
     code = "E4002"
+
+
+class MemoryShort(PreskError):
+    """The spec needs more memory than this machine has."""
+
+    code = "E4003"
 
 
 # --- E5 the store -----------------------------------------------------------------------------------------------
@@ -257,6 +281,12 @@ class DatabaseDamaged(PreskError):
     """Rows of the database contradict each other or the schema."""
 
     code = "E5005"
+
+
+class QueryBad(PreskError):
+    """A query is unknown, malformed, or would do more than read."""
+
+    code = "E5006"
 
 
 # --- E6 generators ----------------------------------------------------------------------------------------------
@@ -299,3 +329,15 @@ class WeightsNotFound(PreskError):
     """The weights that a recording refers to are not where they were, or changed."""
 
     code = "E7004"
+
+
+class ExactUndecided(PreskError):
+    """The exact computation depends on a comparison that its precision cannot decide."""
+
+    code = "E7005"
+
+
+class ExactUnavailable(PreskError):
+    """The exact computation needs the package python-flint."""
+
+    code = "E7006"

@@ -166,7 +166,7 @@ def _close(scope: _Scope) -> None:
         scope.ranges.pop(name, None)
         scope.arrays.pop(name, None)
         scope.open_accs.pop(name, None)
-    if loop.kind == "seq" and not any(level.kind == "seq" for level, _ in scope.levels):
+    if loop.kind == "seq":
         for name in [n for n, (_, _, level) in scope.open_accs.items() if level == len(scope.levels)]:
             kind, type_, _ = scope.open_accs.pop(name)
             scope.values[name] = "i64" if kind == "argmax" else type_

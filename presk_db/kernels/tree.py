@@ -1,5 +1,6 @@
 """A kernel's statements as a tree of loops, for executors and printers."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from presk_db.kernels.ir import End, Kernel, Loop, Statement
@@ -26,3 +27,20 @@ def tree(kernel: Kernel) -> tuple[Statement | Nest, ...]:
         else:
             stack[-1][1].append(s)
     return tuple(stack[0][1])
+
+
+def nests(nodes: Sequence[Statement | Nest]) -> Iterator[Nest]:
+    """Every loop, an outer one before those inside it."""
+    for node in nodes:
+        if isinstance(node, Nest):
+            yield node
+            yield from nests(node.body)
+
+
+def statements(nodes: Sequence[Statement | Nest]) -> Iterator[Statement]:
+    """Every statement that is no loop, in order."""
+    for node in nodes:
+        if isinstance(node, Nest):
+            yield from statements(node.body)
+        else:
+            yield node

@@ -1,12 +1,14 @@
 """Opens, makes and upgrades databases; turns the driver's errors into one line each."""
 
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, create_engine, event, text
+from sqlalchemy import Connection, create_engine, event, text
+from sqlalchemy import Engine as Engine  # for the annotations of layers that do not import sqlalchemy
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, IntegrityError, NoSuchModuleError
 from sqlalchemy.pool import NullPool, StaticPool
@@ -56,6 +58,26 @@ def open_database(target: str, *, create: bool = False, timeout: float = 5.0) ->
             raise
     _check_version(engine, target)
     return engine
+
+
+def check_writable(target: str) -> None:
+    """Raises, before a long run, what `open_database(target, create=True)` would; makes and changes nothing.
+
+    Raises:
+        DatabaseUnreadable: E5001.
+        SchemaVersionOther: E5002.
+        DatabaseWriteFailed: E5004.
+    """
+    path = _path(_url(target))
+    if path is None:
+        return
+    if path.exists() and (path.is_dir() or path.stat().st_size > 0):
+        open_database(target)
+    folder = path.parent
+    if not folder.is_dir():
+        raise DatabaseWriteFailed("there is no such folder for the database; make it first", str(folder))
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise DatabaseWriteFailed(f"the database {_WRITE_FAILED[sqlite3.SQLITE_READONLY]}", target)
 
 
 def upgrade_database(target: str) -> tuple[str, str]:
@@ -114,6 +136,8 @@ def _name(engine: Engine) -> str:
 
 
 def _url(target: str) -> URL:
+    if not target or "\0" in target:
+        raise DatabaseUnreadable("give a file or a database URL", target or "--db")
     if "://" not in target:
         return URL.create("sqlite", database=target)
     try:
@@ -133,7 +157,14 @@ def _url(target: str) -> URL:
 def _path(url: URL) -> Path | None:
     """The file of the database; None for one in memory or a `file:` URI, which says itself how it is opened."""
     name = url.database
-    return None if not name or name == ":memory:" or name.startswith("file:") else Path(name)
+    if not name or name == ":memory:" or name.startswith("file:"):
+        return None
+    try:
+        os.path.lexists(name)
+        Path(name).exists()
+    except (OSError, ValueError) as e:
+        raise DatabaseUnreadable(f"cannot be opened: {getattr(e, 'strerror', None) or e}", name) from None
+    return Path(name)
 
 
 def _engine(url: URL, timeout: float) -> Engine:

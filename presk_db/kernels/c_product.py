@@ -1,0 +1,286 @@
+"""ProductPrinter: the C function of a product by its schedule: packed rows, panels, tiles in registers, epilogue."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from presk_db.kernels.affine import Affine
+from presk_db.kernels.c_statements import StatementPrinter
+from presk_db.kernels.c_text import COMPUTED, PRIMARY, STORED, affine_text
+from presk_db.kernels.ir import Const, Kernel, Loop, Statement, Store
+from presk_db.kernels.legality import product_units, scratch_of
+from presk_db.kernels.liveness import affine_names, defined, operands
+from presk_db.kernels.products import Operand, Product, Strided, slice_of
+from presk_db.kernels.ranges import extent_bounds
+from presk_db.kernels.schedule import ProductTile, Schedule
+
+_NAMES = (
+    "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
+    "packed_rows", "panel", "right", "stride", "sums", "step", "depth", "line", "count",
+)  # fmt: skip
+
+
+class ProductPrinter(StatementPrinter):
+    """Prints the body of a product's function. `first`, `last` and `scratch` are the C names of its own parameters."""
+
+    def __init__(
+        self, kernel: Kernel, product: Product, tile: ProductTile, first: str, last: str, scratch: str
+    ) -> None:
+        super().__init__(kernel)
+        self.product, self.tile = product, tile
+        self.first, self.last, self.memory = first, last, scratch
+        self.taken.update((first, last, scratch))
+        self.n = {name: self._free(name) for name in _NAMES}
+        self.element = COMPUTED[product.acc.type]
+        self.suffix = product.acc.type
+        self.width = product.columns
+        self.bounds = extent_bounds(kernel)
+        self.size = scratch_of(kernel, Schedule(product=tile))
+
+    def _free(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def extent(self, loop: Loop) -> str:
+        """A loop's extent in C."""
+        return affine_text(self.resolved(loop.extent))[0]
+
+    def print_body(self) -> None:
+        """The function's statements, between its braces."""
+        n, tile = self.n, self.tile
+        at = 0
+        element = self.element
+        self.line(f"{element} *const {n['packed_rows']} = ({element} *)(void *){self.memory};")
+        at += self.size.rows
+        if self.size.panel:
+            self.line(f"{element} *const {n['panel']} = ({element} *)(void *)({self.memory} + {at});")
+            at += self.size.panel
+        if self.size.sums:
+            self.line(f"{element} *const {n['sums']} = ({element} *)(void *)({self.memory} + {at});")
+        unit, next_, first = n["unit"], n["next"], self.first
+        with self.braces(
+            f"for (ptrdiff_t {unit} = {first}, {next_} = {first}; {unit} < {self.last}; {unit} = {next_})"
+        ):
+            self._unit()
+            self.run(list(self.product.before))
+            self._pack_rows()
+            with ExitStack() as loops:
+                columns, tiles = self._column_loop, self._tile_loop
+                if tile.outer == "rows":
+                    loops.enter_context(self.braces(tiles()))
+                    self._tile_rows()
+                    loops.enter_context(self.braces(columns()))
+                    self._right()
+                    self._tile_sums()
+                    self._epilogue()
+                elif not tile.depth:
+                    loops.enter_context(self.braces(columns()))
+                    self._right()
+                    loops.enter_context(self.braces(tiles()))
+                    self._tile_rows()
+                    self._tile_sums()
+                    self._epilogue()
+                else:
+                    loops.enter_context(self.braces(columns()))
+                    self._right()
+                    self._deep_sums()
+                    with self.braces(tiles()):
+                        self._tile_rows()
+                        self._epilogue()
+
+    def _unit(self) -> None:
+        """The unit's batch, columns and rows; consecutive units of rows go together up to a block."""
+        n, tile = self.n, self.tile
+        _, chunks, row_units = product_units(self.kernel, self.product, tile)
+        unit, rest = n["unit"], n["rest"]
+        self.line(f"ptrdiff_t {n['group']} = {unit} / {row_units};")
+        self.line(f"const ptrdiff_t {rest} = {unit} - {n['group']} * {row_units};")
+        ahead = f"presk_least({row_units} - {rest}, {max(tile.block // tile.rows, 1)})"
+        self.line(f"{n['next']} = presk_least({unit} + {ahead}, {self.last});")
+        rows = "1" if self.product.row is None else self.extent(self.product.row)
+        self.line(f"const ptrdiff_t {n['row_first']} = {rest} * {tile.rows};")
+        end = f"presk_least(({rest} + {n['next']} - {unit}) * {tile.rows}, {rows})"
+        if self.product.row is not None and not self.product.row.extent.is_const:
+            end = f"presk_most({end}, {n['row_first']})"
+        self.line(f"const ptrdiff_t {n['row_last']} = {end};")
+        self._divide(n["chunk"], chunks)
+        for loop in reversed(self.product.batch):
+            self._divide(loop.var, self.bounds[loop.var])
+        if chunks == 1 and not self.product.batch:
+            self.line(f"(void){n['group']};")
+
+    def _divide(self, name: str, size: int) -> None:
+        """`name` is the group modulo `size`; the group, what is left."""
+        group = self.n["group"]
+        if size == 1:
+            self.line(f"const ptrdiff_t {name} = 0;")
+        else:
+            self.line(f"const ptrdiff_t {name} = {group} % {size};")
+            self.line(f"{group} /= {size};")
+
+    def _column_loop(self) -> str:
+        column, chunk = self.n["column"], self.n["chunk"]
+        wide = self.width * self.tile.panels
+        end = f"presk_least({chunk} * {wide} + {wide}, {self.extent(self.product.column)})"
+        return f"for (ptrdiff_t {column} = {chunk} * {wide}; {column} < {end}; {column} += {self.width})"
+
+    def _tile_loop(self) -> str:
+        tile = self.n["tile"]
+        return f"for (ptrdiff_t {tile} = {self.n['row_first']}; {tile} < {self.n['row_last']}; {tile} += PRESK_ROWS)"
+
+    def _tile_rows(self) -> None:
+        n = self.n
+        self.line(f"const ptrdiff_t {n['rows']} = presk_least({n['row_last']} - {n['tile']}, PRESK_ROWS);")
+
+    def _packed(self) -> str:
+        n = self.n
+        return f"{n['packed_rows']} + ({n['tile']} - {n['row_first']}) * {self._k()}"
+
+    def _k(self) -> str:
+        text, precedence = affine_text(self.resolved(self.product.k.extent))
+        return text if precedence == PRIMARY else f"({text})"
+
+    def _pack_rows(self) -> None:
+        n = self.n
+        with self.braces(self._tile_loop()):
+            self._tile_rows()
+            self._pack(self.product.left, self.product.row, n["tile"], self._packed(), n["rows"], n["rows"])
+
+    def _right(self) -> None:
+        """`right` and `stride`: where the tiles read this panel of the right factor."""
+        n, source, column = self.n, self.product.right.source, self.n["column"]
+        extent = self.extent(self.product.column)
+        left_over = f"presk_least({extent} - {column}, {self.width})"
+        if self.tile.right == "packed":
+            assert source is not None
+            pairs = source.type == "bf16"
+            k = f"({self._k()} + {self._k()} % 2)" if pairs and self.bounds[self.product.k.var] % 2 else self._k()
+            self.line(f"const {STORED[source.type]} *const {n['right']} = {source.array} + {column} * {k};")
+        elif self.tile.right == "inside":
+            self._pack(self.product.right, self.product.column, column, n["panel"], left_over, str(self.width))
+            self.line(f"const {self.element} *const {n['right']} = {n['panel']};")
+        else:
+            assert source is not None
+            self.line(f"const {self.element} *{n['right']} = {self._element(source, column)};")
+            self.line(f"ptrdiff_t {n['stride']} = {source.down};")
+            if self.size.panel:
+                with self.braces(f"if ({extent} - {column} < {self.width})"):
+                    self._pack(self.product.right, self.product.column, column, n["panel"], left_over, str(self.width))
+                    self.line(f"{n['right']} = {n['panel']};")
+                    self.line(f"{n['stride']} = {self.width};")
+
+    def _stride(self) -> str:
+        if self.tile.right == "direct":
+            return self.n["stride"]
+        return str(2 * self.width if self._pairs() else self.width)
+
+    def _pairs(self) -> bool:
+        source = self.product.right.source
+        return self.tile.right == "packed" and source is not None and source.type == "bf16"
+
+    def _call(self, k: str, left: str, right: str, sums: str) -> None:
+        name = "bf16" if self._pairs() else self.suffix
+        self.line(f"presk_tile_{name}({self.n['rows']}, {k}, {left}, {right}, {self._stride()}, {sums});")
+
+    def _tile_sums(self) -> None:
+        n = self.n
+        self.line(f"_Alignas(64) {self.element} {n['sums']}[PRESK_ROWS * {self.width}];")
+        self.line(f"memset({n['sums']}, 0, sizeof {n['sums']});")
+        self._call(self._k(), self._packed(), n["right"], n["sums"])
+
+    def _deep_sums(self) -> None:
+        """All tiles' sums of this panel, `depth` k's at a time."""
+        n, step, depth = self.n, self.n["step"], self.n["depth"]
+        count = f"({n['row_last']} - {n['row_first']})"
+        self.line(f"memset({n['sums']}, 0, (size_t){count} * {self.width} * sizeof *{n['sums']});")
+        k = self._k()
+        with self.braces(f"for (ptrdiff_t {step} = 0; {step} < {k}; {step} += {self.tile.depth})"):
+            self.line(f"const ptrdiff_t {depth} = presk_least({k} - {step}, {self.tile.depth});")
+            with self.braces(self._tile_loop()):
+                self._tile_rows()
+                ahead = f"{step} / 2" if self._pairs() else step
+                right = f"{n['right']} + {ahead} * {self._stride()}"
+                self._call(depth, f"{self._packed()} + {step} * {n['rows']}", right, self._tile_of_sums())
+
+    def _tile_of_sums(self) -> str:
+        n = self.n
+        return f"{n['sums']} + ({n['tile']} - {n['row_first']}) * {self.width}" if self.tile.depth else n["sums"]
+
+    # --- packing -------------------------------------------------------------------------------------------------
+
+    def _element(self, source: Strided, begin: str) -> str:
+        address = source.base + Affine.var(begin) * source.across
+        return f"{source.array} + {affine_text(self.resolved(address))[0]}"
+
+    def _pack(self, operand: Operand, loop: Loop | None, begin: str, to: str, count: str, width: str) -> None:
+        """Elements `begin` … of the operand side by side for each k, zeros from `count` to `width`."""
+        source = operand.source
+        if source is not None:
+            name = self.suffix if source.type == self.suffix else f"{self.suffix}_from_{source.type}"
+            start = self._element(source, begin)
+            self.line(
+                f"presk_panel_{name}({to}, {width}, {count}, {self._k()}, {start}, {source.across}, {source.down});"
+            )
+            return
+        n, k = self.n, self.product.k.var
+        wide, line = width if width.isidentifier() or width.isdigit() else f"({width})", n["line"]
+        with self.braces(f"for (ptrdiff_t {k} = 0; {k} < {self._k()}; {k}++)"):
+            self.line(f"{self.element} *const {n['row']} = {to} + {k} * {wide};")
+            with self.braces(f"for (ptrdiff_t {line} = 0; {line} < {count}; {line}++)"):
+                if loop is not None:
+                    self.affine[loop.var] = Affine.var(begin) + Affine.var(line)
+                self.run(list(operand.statements))
+                self.line(f"{n['row']}[{line}] = {self.value(operand.value)[0]};")
+                if loop is not None:
+                    del self.affine[loop.var]
+            if width != count:
+                with self.braces(f"for (ptrdiff_t {line} = {count}; {line} < {wide}; {line}++)"):
+                    self.line(f"{n['row']}[{line}] = 0;")
+
+    # --- epilogue ------------------------------------------------------------------------------------------------
+
+    def _epilogue(self) -> None:
+        """The statements beside the sum, for each row of the tile, over its columns side by side."""
+        n, product = self.n, self.product
+        row, column = n["row"], product.column
+        stores = [s for s in product.beside if isinstance(s, Store)]
+        needed = slice_of(product.beside, [v for s in stores for v in (*operands(s), *affine_names(s))])
+        moving = _moving(needed, {column.var, product.acc.dest})
+        once = [s for s in needed if defined(s) not in moving and not isinstance(s, Const)]
+        each = [s for s in product.beside if isinstance(s, Store) or (s in needed and defined(s) in moving)]
+        with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {n['rows']}; {row}++)"):
+            if product.row is not None:
+                self.affine[product.row.var] = Affine.var(n["tile"]) + Affine.var(row)
+            line = f"{self._tile_of_sums()} + {row} * {self.width}"
+            self.line(f"const {self.element} *const {n['line']} = {line};")
+            self.run(once)
+            extent, full = self.extent(column), str(self.width)
+            bound = self.bounds[column.var]
+            if not column.extent.is_const or (bound % self.width and bound > self.width):
+                with self.braces(f"if ({extent} - {n['column']} >= {full})"):
+                    self._lanes(each, full)
+                with self.braces("else"):
+                    self._lanes(each, f"{extent} - {n['column']}")
+            else:
+                self._lanes(each, full if bound % self.width == 0 else f"{extent} - {n['column']}")
+            if product.row is not None:
+                del self.affine[product.row.var]
+
+    def _lanes(self, each: Sequence[Statement], count: str) -> None:
+        lane, acc = self.n["lane"], self.product.acc.dest
+        var = self.product.column.var
+        self.affine[var] = Affine.var(self.n["column"]) + Affine.var(lane)
+        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
+            self.text[acc] = (f"{self.n['line']}[{lane}]", PRIMARY)
+            self.run(each)
+        del self.affine[var]
+
+
+def _moving(pool: Sequence[Statement], variables: set[str]) -> set[str]:
+    moving = set(variables)
+    for s in pool:
+        name = defined(s)
+        if name is not None and moving.intersection((*operands(s), *affine_names(s))):
+            moving.add(name)
+    return moving

@@ -1,0 +1,103 @@
+"""How a kernel's nest is computed, as data: a schedule changes speed, never a bit.
+
+`Schedule()` is point zero, the nest as its text has it, in one piece. Everything else keeps the order of operations of
+every output element. The text form, a line each (it is stored as a plan, and read back by `parse_schedule`):
+
+    product rows=12 panels=24 block=252 depth=0 outer=columns right=inside
+    tile i1 width=64
+    split i0,i1 grain=4
+
+*product*: the output is cut into units of `rows` rows by `panels` panels of columns. Rows are packed, `block` rows at a
+time, so that those of one k lie side by side; `right` says what the kernel reads the right factor from: an array that
+is *packed* already (weights), the array itself packed *inside* the kernel a panel at a time, or *direct*, where its
+columns are contiguous. `depth` is the k's that a tile takes at once (0: all); sums are carried from block to block.
+With `outer=rows` a tile of rows meets all panels before the next tile does, else a panel meets all tiles.
+
+*tile*: a par loop runs `width` iterations side by side, innermost, inside the sums that it holds.
+
+*split*: units are iterations of these par loops, the last of which is cut into `grain` iterations a unit.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from presk_db.errors import ScheduleIllegal
+
+Right = Literal["packed", "inside", "direct"]
+Outer = Literal["columns", "rows"]
+
+
+@dataclass(frozen=True)
+class ProductTile:
+    """A product in tiles of registers."""
+
+    rows: int
+    panels: int
+    block: int
+    depth: int = 0
+    outer: Outer = "columns"
+    right: Right = "inside"
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The par loop over `loop` runs `width` iterations side by side, innermost, inside the sums that it holds."""
+
+    loop: str
+    width: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """Nested par loops from the top of the kernel whose iterations are units; `grain` of the last loop's make one."""
+
+    loops: tuple[str, ...]
+    grain: int
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The transformations of one kernel: a product, or tiles and splits of other nests."""
+
+    product: ProductTile | None = None
+    tiles: tuple[Tile, ...] = ()
+    splits: tuple[Split, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The canonical text: empty for point zero, else lines that end in newlines."""
+        lines = []
+        if (p := self.product) is not None:
+            lines.append(
+                f"product rows={p.rows} panels={p.panels} block={p.block} depth={p.depth} outer={p.outer}"
+                f" right={p.right}"
+            )
+        lines += [f"tile {t.loop} width={t.width}" for t in self.tiles]
+        lines += [f"split {','.join(s.loops)} grain={s.grain}" for s in self.splits]
+        return "".join(f"{line}\n" for line in lines)
+
+
+_PRODUCT = re.compile(
+    r"product rows=(\d+) panels=(\d+) block=(\d+) depth=(\d+) outer=(columns|rows) right=(packed|inside|direct)"
+)
+_TILE = re.compile(r"tile ([a-z][a-z0-9_]*) width=(\d+)")
+_SPLIT = re.compile(r"split ([a-z][a-z0-9_,]*) grain=(\d+)")
+
+
+def parse_schedule(text: str) -> Schedule:
+    """The schedule whose text this is; ScheduleIllegal (E3004) with the line's number where it is none."""
+    product: ProductTile | None = None
+    tiles: list[Tile] = []
+    splits: list[Split] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if (m := _PRODUCT.fullmatch(line)) and product is None:
+            rows, panels, block, depth = (int(m[i]) for i in range(1, 5))
+            product = ProductTile(rows, panels, block, depth, cast(Outer, m[5]), cast(Right, m[6]))
+        elif m := _TILE.fullmatch(line):
+            tiles.append(Tile(m[1], int(m[2])))
+        elif m := _SPLIT.fullmatch(line):
+            splits.append(Split(tuple(m[1].split(",")), int(m[2])))
+        else:
+            raise ScheduleIllegal(f"'{line}' is no line of a schedule", f"line {number}")
+    return Schedule(product, tuple(tiles), tuple(splits))

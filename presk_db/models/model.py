@@ -1,0 +1,52 @@
+"""Model: what a family makes of a config, and what an entry is traced from."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from presk_db.errors import DimensionBad, ModelUnknown
+from presk_db.language.graph import Graph, Input
+from presk_db.language.tracing import graph_from_entry
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A function that can be exported: its inputs at given dimensions, and the Python function to trace."""
+
+    inputs: Callable[[Mapping[str, int]], dict[str, Input]]
+    function: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A family's parameters (a tree of Parameter) and entries at one config.
+
+    `limits` bounds each dimension: name -> (default, largest).
+    """
+
+    family: str
+    parameters: Callable[[Mapping[str, int]], Any]
+    entries: Mapping[str, Entry]
+    limits: Mapping[str, tuple[int, int]]
+
+    def dimensions(self, given: Mapping[str, int]) -> dict[str, int]:
+        """Every dimension's value; DimensionBad (E1007) for an unknown name or a value outside its range."""
+        for name in given:
+            if name not in self.limits:
+                known = ", ".join(self.limits) or "none"
+                raise DimensionBad(f"{name} is no dimension of {self.family}; it has {known}", "dims")
+        dims = {name: given.get(name, default) for name, (default, _) in self.limits.items()}
+        for name, value in dims.items():
+            if not 1 <= value <= self.limits[name][1]:
+                raise DimensionBad(f"{value} is not from 1 to {self.limits[name][1]}", f"dims.{name}")
+        return dims
+
+    def graph(self, entry: str, dims: Mapping[str, int], recompute: bool = False) -> Graph:
+        """The entry's graph at these dimensions; ModelUnknown (E1004) where there is no such entry.
+
+        With `recompute`, a gradient computes each layer's forward pass again instead of keeping its values.
+        """
+        if entry not in self.entries:
+            raise ModelUnknown(f"{self.family} has no entry {entry}; it has {', '.join(self.entries)}", "entry")
+        found = self.entries[entry]
+        return graph_from_entry(found.function, self.parameters(dims), found.inputs(dims), recompute)

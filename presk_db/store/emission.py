@@ -1,0 +1,73 @@
+"""EmissionReader: the one window that an emission has on the database: queries of a generator, and tensors."""
+
+import re
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import StatementError
+
+from presk_db.errors import GeneratorBad
+from presk_db.recording.events import ObservedTensor
+from presk_db.store.engine import reading
+from presk_db.store.exact import Enclosure, read_enclosures
+from presk_db.store.tensors import read_tensors
+
+_NAMES = "namespace text, number integer, name text"
+
+
+class EmissionReader:
+    """Runs queries for one recording: `:recording` is bound to its id, and the temporary table `names` is there."""
+
+    def __init__(self, engine: Engine, connection: Connection, recording_id: int) -> None:
+        self.engine = engine
+        self.connection = connection
+        self.recording_id = recording_id
+
+    def set_names(self, names: Sequence[tuple[str, int, str]]) -> None:
+        """Fills the temporary table `names` (namespace, number, name) anew."""
+        self.fill("names", _NAMES, names)
+
+    def fill(self, table: str, columns: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        """Fills a temporary table anew; `columns` is its definition, whose names do not hold commas."""
+        self.connection.execute(text(f"drop table if exists temp.{table}"))
+        self.connection.execute(text(f"create temporary table {table} ({columns})"))
+        names = [column.split()[0] for column in columns.split(",")]
+        if rows:
+            insert = f"insert into temp.{table} values ({', '.join(f':{n}' for n in names)})"
+            self.connection.execute(text(insert), [dict(zip(names, row, strict=True)) for row in rows])
+
+    def rows(self, sql: str, binds: Mapping[str, int]) -> list[tuple[Any, ...]]:
+        """The rows of a query as tuples."""
+        return [tuple(row) for row in self._result(sql, binds)]
+
+    def mappings(self, sql: str, binds: Mapping[str, int]) -> list[dict[str, Any]]:
+        """The rows of a query by column."""
+        return [dict(row) for row in self._result(sql, binds).mappings()]
+
+    def tensors(self, role: str) -> tuple[ObservedTensor, ...]:
+        """The recording's tensors in a role of the table: input, native_output, exact_output."""
+        return read_tensors(self.engine, self.recording_id, role)
+
+    def enclosures(self) -> tuple[Enclosure, ...]:
+        """The bounds of the exact outputs, by name; none where they were not computed."""
+        return read_enclosures(self.connection, self.recording_id)
+
+    def _result(self, sql: str, binds: Mapping[str, int]) -> Any:
+        given = {**binds, "recording": self.recording_id}
+        bound = {n: v for n, v in given.items() if re.search(rf":{n}\b", sql)}
+        try:
+            return self.connection.execute(text(sql), bound)
+        except StatementError as e:
+            if getattr(e.orig, "sqlite_errorcode", sqlite3.SQLITE_ERROR) == sqlite3.SQLITE_ERROR:
+                raise GeneratorBad(f"the query fails: {e.orig}") from None
+            raise
+
+
+@contextmanager
+def emission_reader(engine: Engine, recording_id: int) -> Iterator[EmissionReader]:
+    """A reader on one state of the database."""
+    with reading(engine) as connection:
+        yield EmissionReader(engine, connection, recording_id)

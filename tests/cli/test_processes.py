@@ -1,0 +1,133 @@
+"""The command as a process: full disks, interrupts, closed pipes, terminals that cannot show a name."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from time import monotonic, sleep
+
+import pytest
+from pipeline import GPT2, MLP, ROOT, config_file
+
+COMMAND = [sys.executable, "-m", "presk_db.cli.main"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def process(
+    folder: Path, *arguments: str, before: Callable[[], None] | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [*COMMAND, *arguments],
+        cwd=folder,
+        env={**ENVIRONMENT, **environment},
+        capture_output=True,
+        text=True,
+        preexec_fn=before,
+        check=False,
+    )
+
+
+def limit_files(size: int) -> Callable[[], None]:
+    """No file may grow beyond `size` bytes: what a full disk does, without one."""
+    return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    assert process(tmp_path, "record", str(MLP), "--name", "first").returncode == 0
+    return tmp_path
+
+
+def one_line(done: subprocess.CompletedProcess[str], code: str) -> None:
+    assert done.returncode == 1, done
+    assert done.stderr.startswith(f"presk: error {code} "), done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_a_disk_that_fills_up_while_recording(recorded: Path) -> None:
+    size = (recorded / "presk.db").stat().st_size
+    one_line(process(recorded, "record", str(MLP), "--dim", "B=900", before=limit_files(size + 8192)), "E5004")
+    assert process(recorded, "db", "check").stdout == "presk.db: sound\n"
+    assert len(process(recorded, "list").stdout.splitlines()) == 2
+    assert [p.name for p in recorded.iterdir()] == ["presk.db"]
+
+
+def test_a_disk_that_fills_up_while_a_database_is_made(tmp_path: Path) -> None:
+    one_line(process(tmp_path, "record", str(MLP), before=limit_files(4096)), "E5004")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_while_emitting(recorded: Path) -> None:
+    size = 30000
+    one_line(process(recorded, "emit", "first", "-o", "out", before=limit_files(size)), "E6002")
+    assert [p.name for p in recorded.iterdir()] == ["presk.db"]
+    assert process(recorded, "emit", "first", "-o", "out").returncode == 0
+    manifest = (recorded / "out" / "MANIFEST").read_bytes()
+    one_line(process(recorded, "emit", "first", "-o", "out", before=limit_files(size)), "E6002")
+    assert (recorded / "out" / "MANIFEST").read_bytes() == manifest, "what was there stays"
+    assert sorted(p.name for p in recorded.iterdir()) == ["out", "presk.db"]
+
+
+def test_an_interrupt(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        f"import time, pathlib\n{MLP.read_text()}\npathlib.Path('started').touch()\ntime.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [*COMMAND, "record", "slow.py"], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
+    end = monotonic() + 60
+    while not (tmp_path / "started").exists() and monotonic() < end:
+        sleep(0.02)
+    child.send_signal(signal.SIGINT)
+    _, err = child.communicate(timeout=60)
+    assert child.returncode == 1
+    assert err.strip() == "presk: interrupted"
+    assert not (tmp_path / "presk.db").exists()
+
+
+def test_a_full_standard_output(recorded: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, "list"],
+            cwd=recorded,
+            env=ENVIRONMENT,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    one_line(done, "E1108")
+
+
+def test_a_reader_that_leaves(recorded: Path) -> None:
+    line = f"'{sys.executable}' -m presk_db.cli.main show kernels first | head -n 1"
+    done = subprocess.run(
+        ["sh", "-c", line], cwd=recorded, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == ""
+    assert len(done.stdout.splitlines()) == 1
+
+
+def test_a_name_that_the_terminal_cannot_show(recorded: Path) -> None:
+    done = process(recorded, "record", str(MLP), "--name", "模型", PYTHONIOENCODING="ascii")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "模型" in done.stdout
+
+
+def test_emitting_from_a_copy_without_spec_and_weights(tmp_path: Path) -> None:
+    """The database alone is enough: another folder, read-only, the config deleted."""
+    config = config_file(tmp_path / "there", GPT2)
+    assert process(tmp_path / "there", "record", "config.json", "--name", "g").returncode == 0
+    assert process(tmp_path / "there", "emit", "g", "-o", "../one").returncode == 0
+    Path(config).unlink()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there" / "presk.db").rename(tmp_path / "here" / "moved.db")
+    url = f"sqlite:///file:{tmp_path / 'here' / 'moved.db'}?mode=ro&immutable=1&uri=true"
+    assert process(tmp_path / "here", "emit", "g", "-o", "../two", "--db", url).returncode == 0
+    one, two = tmp_path / "one", tmp_path / "two"
+    names = sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file())
+    assert names == sorted(p.relative_to(two) for p in two.rglob("*") if p.is_file())
+    assert all((one / n).read_bytes() == (two / n).read_bytes() for n in names)

@@ -1,0 +1,118 @@
+"""The portability matrix: its quick part for real, and that it can fail, refuse, and name what is not run."""
+
+import dataclasses
+import shutil
+from pathlib import Path
+
+import pytest
+
+from presk_db.conformance.portability import Outcome, matrix, missing, outcome, summary, table
+from presk_db.conformance.portability_programs import RECIPES, Program, Recipe, emitted_programs
+from presk_db.conformance.portability_targets import TARGETS, Target
+
+SMALL = Recipe("mlp", "user/mlp.py", {}, "f32")
+QUICK = [
+    dataclasses.replace(t, counts=(1, 3))
+    for t in TARGETS
+    if t.name.split(",")[0] in ("gcc -O0", "gcc -O2", "gcc -O3 -march=native", "clang-19 -O2")
+]
+REFUSED = [t for t in TARGETS if t.refused is not None]
+GCC = Target("gcc -O1", ("gcc",), ("-O1",), needs=("gcc",))
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Program]:
+    """One small program, and the narrow course GPT."""
+    gpt = next(r for r in RECIPES if r.name == "gpt_f32")
+    return emitted_programs(tmp_path_factory.mktemp("portability"), [SMALL, gpt])
+
+
+@pytest.fixture(scope="module")
+def gcc_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for the target GCC, in which the runtime's objects stay."""
+    return tmp_path_factory.mktemp("gcc")
+
+
+@pytest.mark.parametrize("target", QUICK, ids=lambda t: t.name)
+def test_quick_targets(programs: list[Program], tmp_path: Path, target: Target) -> None:
+    found = outcome(target, programs[1:], tmp_path)
+    if found.not_run is not None:
+        pytest.skip(found.not_run)
+    assert found.failures == ()
+    assert len(found.hashes) == (2 if target.openmp else 1)
+    assert set(found.hashes.values()) == {programs[1].digest}
+
+
+@pytest.mark.parametrize("target", REFUSED, ids=lambda t: t.name)
+def test_targets_that_are_refused(programs: list[Program], tmp_path: Path, target: Target) -> None:
+    found = outcome(target, programs[:1], tmp_path)
+    assert found.failures == () and not found.hashes
+    assert "| refused |" in table(programs[:1], [found])
+
+
+def test_a_target_that_should_be_refused_and_is_not(programs: list[Program], gcc_folder: Path) -> None:
+    found = outcome(dataclasses.replace(GCC, refused="-ffast-math"), programs[:1], gcc_folder)
+    assert found.failures == ("gcc -O1: was not refused",)
+    assert "| FAILED |" in table(programs[:1], [found])
+
+
+def test_another_bit_is_a_failure(programs: list[Program], gcc_folder: Path, tmp_path: Path) -> None:
+    changed = tmp_path / "changed"
+    shutil.copytree(programs[0].folder, changed)
+    kernels = changed / "kernels.c"
+    text = kernels.read_text()
+    assert "presk_tanh_f32(" in text
+    kernels.write_text(text.replace("presk_tanh_f32(", "0.5f * presk_tanh_f32(", 1))
+    found = outcome(GCC, [dataclasses.replace(programs[0], folder=changed)], gcc_folder)
+    (line,) = found.failures
+    assert line.startswith("gcc -O1, mlp, threads None: ") and line.endswith(" is not native")
+    assert found.cell(programs[0]) != programs[0].digest[:8]
+    assert summary(programs[:1], [found]).endswith("1 failures")
+
+
+def test_a_program_that_does_not_build_is_a_failure(programs: list[Program], gcc_folder: Path, tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    shutil.copytree(programs[0].folder, broken)
+    (broken / "main.c").write_text("int main(void) { return undeclared; }\n")
+    found = outcome(GCC, [dataclasses.replace(programs[0], folder=broken)], gcc_folder)
+    assert len(found.failures) == 1 and "undeclared" in found.failures[0]
+    assert found.cell(programs[0]) == "failed"
+
+
+def test_what_is_missing_is_named_and_never_passes(programs: list[Program]) -> None:
+    absent = Target("vax -O2", ("vax-gcc",), ("-O2",), needs=("gcc-vax",))
+    runnerless = dataclasses.replace(GCC, name="gcc under vax", runner=("qemu-vax",), needs=("qemu-user",))
+    outcomes = matrix(programs[:1], [absent, runnerless])
+    text = table(programs[:1], outcomes)
+    assert "Not run: vax -O2: vax-gcc is not installed (gcc-vax)." in text
+    assert "Not run: gcc under vax: qemu-vax is not installed (qemu-user)." in text
+    assert "| vax" not in text
+    assert summary(programs[:1], outcomes).startswith("0 targets ran, 2 not run")
+
+
+def test_a_compiler_that_makes_nothing_that_runs_is_missing(tmp_path: Path) -> None:
+    reason = missing(dataclasses.replace(GCC, flags=("--no-such-flag",), needs=("a better gcc",)), tmp_path)
+    assert reason is not None and reason.startswith("a small program does not run: ") and "a better gcc" in reason
+
+
+def test_thread_counts_that_differ_show_in_the_cell(programs: list[Program]) -> None:
+    hashes: dict[tuple[str, int | None], str] = {("mlp", 1): "a" * 64, ("mlp", 3): "b" * 64}
+    assert Outcome(GCC, hashes).cell(programs[0]) == "aaaaaaaa bbbbbbbb"
+
+
+def test_every_machine_of_the_matrix_is_there() -> None:
+    names = " ".join(t.name for t in TARGETS)
+    for word in (
+        "gcc -O0",
+        "clang-19 -O3 -march=native",
+        "zig",
+        "musl",
+        "aarch64",
+        "riscv64",
+        "arm ",
+        "s390x",
+        "ppc64",
+        "wasm32",
+    ):
+        assert word in names
+    assert len({t.name for t in TARGETS}) == len(TARGETS)

@@ -1,0 +1,62 @@
+"""The emitted program of entries for training gives the native run's bytes, and refuses scalars that are not finite."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from training_cases import spec_of
+
+from presk_db.checkpoints.safetensors import SafetensorsFile
+from presk_db.checkpoints.safetensors_write import write_safetensors
+from presk_db.conformance.check import checked
+from presk_db.conformance.exact import exact_report
+from presk_db.conformance.program import Build, built, ran
+from presk_db.emit.emission import emit_to
+from presk_db.emit.generator import generator
+from presk_db.errors import ProgramFailed
+from presk_db.specs.record import recorded
+from presk_db.store.emission import emission_reader
+from presk_db.store.engine import open_database
+from presk_db.store.ingest import write_recording
+
+CASES = [
+    ("gpt2", "train_step", "f64", {}),
+    ("gpt2", "loss_grad", "bf16", {}),
+    ("gpt2", "train_step", "mixed", {"remat": True, "dims": {"M": 2, "B": 2, "T": 5}}),
+    ("llama", "train_step", "f32", {"dims": {"B": 3}}),
+    ("llama", "train_step_sgd", "bf16", {"remat": True}),
+]
+
+
+@pytest.mark.parametrize(("config", "entry", "type_", "flags"), CASES)
+def test_bytes(tmp_path: Path, config: str, entry: str, type_: str, flags: dict[str, object]) -> None:
+    database = open_database(str(tmp_path / "presk.db"), create=True)
+    recording = write_recording(database, recorded(spec_of(tmp_path, config, entry, type=type_, **flags)))
+    (result,) = checked(database, recording, [Build("cc", "-O1")], straight_line=(True,))
+    assert result.bytes > 1000
+
+
+def test_a_scalar_that_is_not_finite(tmp_path: Path) -> None:
+    database = open_database(str(tmp_path / "presk.db"), create=True)
+    recording = write_recording(database, recorded(spec_of(tmp_path, "gpt2", "train_step_sgd")))
+    folder = tmp_path / "program"
+    with emission_reader(database, recording.id) as reader:
+        emit_to(reader, recording, generator("c_program"), folder, {"straight_line": True})
+    program = built(folder, Build("cc", "-O0"))
+    source = SafetensorsFile(str(folder / "conformance/inputs.safetensors"))
+    for value in (np.nan, np.inf):
+        arrays = {n: source.read(n) for n in source.names()} | {"lr": np.array(value)}
+        write_safetensors(tmp_path / "bad.safetensors", arrays)
+        with pytest.raises(ProgramFailed, match="finite"):
+            ran(program, folder / "weights.safetensors", tmp_path / "bad.safetensors", tmp_path / "outputs")
+
+
+@pytest.mark.parametrize(("config", "entry"), [("gpt2", "loss_grad"), ("llama", "train_step")])
+def test_against_the_exact_reals(tmp_path: Path, config: str, entry: str) -> None:
+    database = open_database(str(tmp_path / "presk.db"), create=True)
+    recording = write_recording(database, recorded(spec_of(tmp_path, config, entry, type="f64")))
+    for output in exact_report(database, recording).outputs:
+        if output.name in ("loss", "norm"):
+            assert output.error.max_ulp < 2.0
+        elif "qkv.b" not in output.name:  # the gradient of a key's bias is exactly 0
+            assert output.error.mean_ulp < 1000.0
