@@ -93,6 +93,16 @@ def pack(pieces: list[Rectangles], bound: int) -> Packing:
     return best
 
 
+def overlapping(pieces: list[Rectangles], offsets: list[int]) -> list[tuple[int, int]]:
+    """The pairs of pieces that share a byte at one operation, at these offsets: a packing has none."""
+    return [
+        (n, other)
+        for n, found in sorted(_conflicts(pieces).items())
+        for other, low, high in found
+        if n < other and low < offsets[n] - offsets[other] < high
+    ]
+
+
 def _first_fit(order: list[int], size: list[int], conflicts: dict[int, list[tuple[int, int, int]]]) -> Packing:
     """Each piece in turn at the lowest offset that no piece placed before forbids."""
     offsets: dict[int, int] = {}

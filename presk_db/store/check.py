@@ -5,6 +5,7 @@ import re
 from sqlalchemy import Connection, Engine, text
 
 from presk_db.errors import DatabaseDamaged, PreskError
+from presk_db.store.arena import overlapping, rectangles
 from presk_db.store.engine import open_database, reading
 from presk_db.store.read import read_kernel
 from presk_db.store.tensors import damaged_tensors
@@ -14,7 +15,7 @@ def check_database(target: str) -> list[str]:
     """The problems of the database `target`, none where it is sound.
 
     Checked: SQLite's own integrity, foreign keys, the schema against a freshly made one, kernels rebuilt from their
-    rows against text and digest, tensors against their digests.
+    rows against text and digest, tensors against their digests, the arena against lifetimes.
 
     Raises:
         DatabaseUnreadable: E5001.
@@ -37,6 +38,7 @@ def _problems(connection: Connection) -> list[str]:
     if not problems:
         problems += _damaged_kernels(connection)
         problems += damaged_tensors(connection)
+        problems += _overlapping_temps(connection)
     return problems
 
 
@@ -76,4 +78,22 @@ def _damaged_kernels(connection: Connection) -> list[str]:
             continue
         if kernel.text != written or kernel.digest != digest:
             problems.append(f"kernel {kernel_id}: its statements do not have its text and digest")
+    return problems
+
+
+def _overlapping_temps(connection: Connection) -> list[str]:
+    """A line for every recording in whose arena two temps share memory while both are alive, or leave it."""
+    problems = []
+    for recording, size in connection.execute(
+        text("select recording_id, bytes from arenas order by recording_id")
+    ).all():
+        query = text(
+            "select buffer, first_use, last_use, offset, bytes from arena_map where recording_id = :id order by buffer"
+        )
+        places = connection.execute(query, {"id": recording}).all()
+        pieces = [rectangles([(first, last, 0, length)]) for _, first, last, _, length in places]
+        for a, b in overlapping(pieces, [place.offset for place in places])[:1]:
+            problems.append(f"recording {recording}: buffers {places[a].buffer} and {places[b].buffer} share memory")
+        if any(place.offset + place.bytes > size for place in places):
+            problems.append(f"recording {recording}: a buffer lies outside the arena")
     return problems

@@ -16,7 +16,7 @@ with recursive placed (call, form, first, base) as (
   union all
   select c.number, x.form, c.first_operation, p.base + e.offset
     from placed p  -- cross joins are taken in the order in which they stand
-   cross join calls c on c.recording_id = :r and c.parent = p.call
+   cross join calls c indexed by calls_parent on c.recording_id = :r and c.parent = p.call
    cross join call_forms x on x.recording_id = c.recording_id and x.call = c.number
    cross join entered e on e.form = p.form and e.start = c.first_operation - p.first
 )

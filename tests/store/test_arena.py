@@ -196,6 +196,34 @@ def test_iterations_that_no_places_serve_run_apart() -> None:
     run(b.order())
 
 
+FAULTS = {
+    "a wrong offset": "update frame_slots set offset = offset + 64 where kind = 'local' and number = 0 and form = 4",
+    "a buffer released early": "update frame_slots set offset = 0 where kind = 'local'",
+    "a callee's frame too high": "update frame_slots set offset = offset + 128 where kind = 'callee'",
+    "a loop one long": "update loops set last_item = last_item + 1",
+    "a stride one off": "update loop_arguments set stride = stride - 1 where kind = 'strided'",
+    "a place too few": "update loop_arguments set period = 1 where kind = 'carried'",
+    "a slot exchanged": "update form_item_arguments set slot = 1 - slot where slot_kind = 'argument' and slot < 2",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_caught(fault: str) -> None:
+    for order in (transformer(layers=3), chained(False, True)):
+        engine = open_database("sqlite://", create=True)
+        write_recording(engine, recording(order))
+        with writing(engine) as connection:
+            assert Interpreter(connection, 1, order).reads == straight(order)
+            connection.exec_driver_sql(FAULTS[fault])
+            try:
+                same = Interpreter(connection, 1, order).reads == straight(order)
+            except (AssertionError, IndexError, ValueError):
+                same = False
+        if not same:
+            return
+    pytest.fail(f"{fault} changes nothing that is read")
+
+
 def test_an_empty_program_needs_nothing(engine: Engine) -> None:
     write_recording(engine, recording(Builder("empty").order()))
     with writing(engine) as connection:
