@@ -3,8 +3,8 @@
     python -m tests.kernels.kernel_conformance [--quick] [--random N] [--seed N]
 
 A case is one kernel run in one way on one set of arguments and compared with the NumPy run of its text. The ways: the
-nest as it stands (scalar), the default schedule, the loops that can be tiled in lanes of each width of WIDTHS, and the
-kernel inside an emitted program. Arguments hold NaN, infinities, zeros of both signs and subnormals.
+nest as it stands (scalar), the default schedule with its units in one piece and cut into three, the loops that can be
+tiled in lanes of each width of WIDTHS, and the kernel inside an emitted program. Arguments hold NaN, infinities, zeros of both signs and subnormals.
 """
 
 import argparse
@@ -26,8 +26,11 @@ from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
 from presk_db.kernels.ir import Kernel
 from presk_db.kernels.launches import Buffer, Call, FunctionInfo, Launch, LaunchOrder, View
-from presk_db.kernels.schedule import Schedule, Tile, default_schedule, is_tileable
-from presk_db.kernels.tree import nests, tree
+from presk_db.kernels.legality import is_tileable
+from presk_db.kernels.liveness import live_tree
+from presk_db.kernels.plans import default_schedule
+from presk_db.kernels.schedule import Schedule, Tile
+from presk_db.kernels.tree import nests
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import STORAGE, canonical
@@ -73,12 +76,13 @@ def case_of(name: str, kernel: Kernel, seed: str) -> Case:
 
 
 def schedules(kernel: Kernel) -> Iterator[tuple[str, Schedule]]:
-    """Every legal way to print the kernel that this conformance runs; a split of its outer loop would join them."""
+    """Every legal way to print the kernel that this conformance runs."""
     yield "scalar", Schedule()
     yield "default", default_schedule(kernel)
-    loops = [n.loop.var for n in nests(tree(kernel)) if is_tileable(n)]
+    yield "in three pieces", default_schedule(kernel)
+    loops = [n.loop.var for n in nests(live_tree(kernel)) if is_tileable(n)]
     for width in WIDTHS if loops else ():
-        yield f"lanes of {width}", Schedule(tuple(Tile(v, width) for v in loops))
+        yield f"lanes of {width}", Schedule(tiles=tuple(Tile(v, width) for v in loops))
 
 
 def differing(case: Case, found: Sequence[Array]) -> list[str]:
@@ -95,7 +99,8 @@ def compiled_cases(cases: Sequence[Case]) -> Iterator[tuple[str, Case, list[str]
             ways.setdefault(way, {})[case.kernel.digest] = schedule
     for way, chosen in ways.items():
         there = [c for c in cases if c.kernel.digest in chosen]
-        execute = compiled_executor([c.kernel for c in there], chosen, FLAGS)
+        pieces = 3 if way == "in three pieces" else 1
+        execute = compiled_executor([c.kernel for c in there], chosen, FLAGS, pieces)
         for case in there:
             found = [a.copy() for a in case.arrays]
             execute(case.kernel, found, case.scalars)
