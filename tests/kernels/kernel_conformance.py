@@ -4,7 +4,8 @@
 
 A case is one kernel run in one way on one set of arguments and compared with the NumPy run of its text. The ways: the
 nest as it stands (scalar), the default schedule with its units in one piece and cut into three, the loops that can be
-tiled in lanes of each width of WIDTHS, and the kernel inside an emitted program. Arguments hold NaN, infinities, zeros of both signs and subnormals.
+tiled in lanes of each width of WIDTHS, and the kernel inside an emitted program. Arguments hold NaN, infinities, zeros
+of both signs and subnormals.
 """
 
 import argparse
