@@ -50,7 +50,7 @@ CASES: dict[str, tuple[list[str], list[str], list[str], list[str]]] = {
         ["net_run", "net_check"],
     ),
     "kernels": (["k_tanh", "k_linear"], ["k_linear_tanh", "kernels"], ["a0", "v0"], ["k_linear", "k_linear_tanh"]),
-    "no identifiers": (["a-b", "*/"], ['"', "a\nb"], ["/*", "\\"], ["f", "g"]),
+    "no identifiers": (["a-b", "*/"], ['"', "a;b"], ["/*", "\\"], ["f", "g"]),
     "equal when cleaned": (["x.y", "x-y"], ["é", "ü"], ["a b", "a_b"], ["F", "f"]),
     "more of the library": (["INT64_MAX", "EOF"], ["M_PI", "PRESK_F32"], ["NAN", "CHAR_BIT"], ["puts", "cbrtf"]),
     "case": (["W", "w_"], ["X", "x"], ["Y", "y"], ["Layer", "layer"]),
