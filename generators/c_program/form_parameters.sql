@@ -32,7 +32,7 @@ select
   end || case
     when a.offset = 0 then ''
     when p.matrix is null then ' + ' || a.offset
-    else ' + ' || a.offset / (p.k * p.n) * p.matrix
+    else ' + ' || (a.offset / (p.k * p.n) * p.matrix)
   end
 from forms f
 join call_arguments a on a.recording_id = f.recording_id and a.call = f.call

@@ -22,7 +22,7 @@ select
   end || case
     when v.offset = 0 then ''
     when w.matrix is null then ' + ' || v.offset
-    else ' + ' || v.offset / (w.k * w.n) * w.matrix
+    else ' + ' || (v.offset / (w.k * w.n) * w.matrix)
   end as argument
 from operations o
 join launches l on l.recording_id = o.recording_id and l.operation = o.number
