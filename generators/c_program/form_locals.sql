@@ -14,10 +14,7 @@ with named as (
 select
   f.number as form,
   n.name,
-  case b.type
-    when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
-    else 'uint8_t'
-  end as ctype,
+  (select c_name from c_types where type = b.type) as ctype,
   replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ') as shape,
   case s.offset when 0 then 'frame' else '(frame + ' || s.offset || ')' end as place
 from forms f

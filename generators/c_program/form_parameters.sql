@@ -15,10 +15,7 @@ select
   f.number,
   a.position,
   n.name,
-  case a.mode when 'read' then 'const ' else '' end || case b.type
-    when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
-    else 'uint8_t'
-  end,
+  case a.mode when 'read' then 'const ' else '' end || (select c_name from c_types where type = b.type),
   case
     when v.shape is not null then replace(replace(replace(v.shape, '[', '('), ']', ')'), ',', ', ')
     when a.offset = 0 and a.elements = b.elements then replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ')

@@ -45,10 +45,7 @@ with step as ( -- items that stand alone, and the first of each loop
     case when h.slot is not null then
       hn.name
     when coalesce(l.period, 0) > 0 then
-      '(' || case b.type
-        when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
-        else 'uint8_t'
-      end || ' *)(frame + ' || l.base
+      '(' || (select c_name from c_types where type = b.type) || ' *)(frame + ' || l.base
       || case when l.period > 1 then ' + turn_' || s.number || '_' || a.position || ' * ' || l.distance else '' end || ')'
     else
       n.name

@@ -15,10 +15,7 @@ select
     when 'weight' then 'w->' || wn.name
     when 'input' then 'in->' || an.name
     when 'output' then 'out->' || an.name
-    else '(' || case b.type
-      when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t'
-      else 'uint8_t'
-    end || ' *)((unsigned char *)arena + ' || t.byte_offset || ')'
+    else '(' || (select c_name from c_types where type = b.type) || ' *)((unsigned char *)arena + ' || t.byte_offset || ')'
   end || case
     when v.offset = 0 then ''
     when w.matrix is null then ' + ' || v.offset

@@ -2,9 +2,7 @@
 select
   n.name,
   b.name as tensor,
-  case b.type
-    when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' when 'i64' then 'int64_t' else 'uint8_t'
-  end as ctype,
+  (select c_name from c_types where type = b.type) as ctype,
   'PRESK_' || upper(b.type) as dtype,
   json_array_length(b.shape) as rank,
   case b.shape when '[]' then '{0}' else replace(replace(replace(b.shape, '[', '{'), ']', '}'), ',', ', ') end as extents,

@@ -1,7 +1,7 @@
 -- The weight buffers, with their place in the one block of memory that holds them all.
 select
   n.name,
-  case b.type when 'f64' then 'double' when 'f32' then 'float' when 'bf16' then 'presk_bf16' end as ctype,
+  (select c_name from c_types where type = b.type) as ctype,
   'PRESK_' || upper(b.type) as dtype,
   replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ')
     || case when w.matrix is null then '' else ', packed' end as shape,

@@ -19,6 +19,7 @@ from presk_db.emit.render import rendered
 from presk_db.emit.schedules import set_packed
 from presk_db.emit.tensors import write_tensors
 from presk_db.errors import EmissionUnwritable, GeneratorBad
+from presk_db.kernels.c_text import STORED
 from presk_db.resources import resource_folder
 from presk_db.store.emission import EmissionReader
 from presk_db.store.recordings import StoredRecording
@@ -78,6 +79,7 @@ def emitted(
             raise GeneratorBad("it must give namespace, number, wanted", "the names' query")
         names = [(str(s), int(n), str(name)) for s, n, name in wanted]
         reader.set_names(c_names(names, c_name(recording.name)))
+    reader.fill("c_types", "type text, c_name text", list(STORED.items()))
     set_packed(reader)
     values: dict[str, Any] = {q.name: _rows(reader, q, binds) for q in generator.queries}
     values["program"] = SimpleNamespace(
