@@ -22,3 +22,4 @@ cp -R "$here/fixtures/course_gpt" "$work/"
 cd "$work"
 venv/bin/presk record course_gpt/config.json --dim T=8 --name wheel
 venv/bin/presk check wheel
+venv/bin/presk query forms_by_use wheel
