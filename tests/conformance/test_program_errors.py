@@ -86,7 +86,7 @@ def test_it_runs(files: Files) -> None:
     assert (files.folder / "o").read_bytes() == (files.program / "conformance" / "outputs.safetensors").read_bytes()
     said = files.run("-h")
     assert (said.returncode, said.stderr) == (0, "")
-    assert said.stdout.splitlines()[-2:] == ["  input  tokens (1,3)", "  output logits (1,3,11)"]
+    assert said.stdout.splitlines()[-2:] == ["  input  tokens (1, 3)", "  output logits (1, 3, 11)"]
 
 
 @pytest.mark.parametrize(
