@@ -58,13 +58,17 @@ static inline bool presk_probe_fused_f64(void)
     return fused || x != 0.0;
 }
 
-/* True if a loop that may be vectorized flushes a subnormal product: 2^-126 / 2. */
+/* True if a loop that may be vectorized flushes a subnormal product, 2^-126 / 2, or compares 2^-127 as zero, which
+ * clang for 32-bit Arm does in loops whose extent it does not know. */
 static inline bool presk_probe_loop_flushes(void)
 {
     volatile float least = 0x1p-126f;
     volatile float half = 0.5f;
+    volatile int lanes = PRESK_PROBE_LANES;
     float x[PRESK_PROBE_LANES], y[PRESK_PROBE_LANES];
+    uint32_t above[PRESK_PROBE_LANES];
     bool flushed = false;
+    int n = lanes;
     for (int j = 0; j < PRESK_PROBE_LANES; j++) {
         x[j] = least;
         y[j] = half;
@@ -74,6 +78,13 @@ static inline bool presk_probe_loop_flushes(void)
     }
     for (int j = 0; j < PRESK_PROBE_LANES; j++) {
         flushed |= presk_bits_f32(x[j]) != UINT32_C(0x00400000);
+        y[j] = 0.0f * half;
+    }
+    for (int j = 0; j < n; j++) {
+        above[j] = x[j] > y[j] ? 1 : 0;
+    }
+    for (int j = 0; j < PRESK_PROBE_LANES; j++) {
+        flushed |= above[j] != 1;
     }
     return flushed;
 }

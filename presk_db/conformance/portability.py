@@ -57,7 +57,8 @@ class Refused(Exception):
 def strict_flags(target: Target, program: Program) -> list[str]:
     """The flags that make the bits, as the program's own Makefile gives them for this compiler."""
     ask = ("--eval", "print-strict: ; @echo $(STRICT)", "print-strict")
-    return command_output(["make", "-s", "-C", str(program.folder), f"CC={shlex.join(target.compiler)}", *ask]).split()
+    given = (f"CC={shlex.join(target.compiler)}", f"CFLAGS={shlex.join(target.flags)}")
+    return command_output(["make", "-s", "-C", str(program.folder), *given, *ask]).split()
 
 
 def command_output(command: Sequence[str], environment: Mapping[str, str] | None = None) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from presk_db.conformance.portability import Outcome, matrix, missing, outcome, summary, table
+from presk_db.conformance.portability import Outcome, matrix, missing, outcome, strict_flags, summary, table
 from presk_db.conformance.portability_programs import RECIPES, Program, Recipe, emitted_programs
 from presk_db.conformance.portability_targets import TARGETS, Target
 
@@ -98,6 +98,21 @@ def test_a_compiler_that_makes_nothing_that_runs_is_missing(tmp_path: Path) -> N
 def test_thread_counts_that_differ_show_in_the_cell(programs: list[Program]) -> None:
     hashes: dict[tuple[str, int | None], str] = {("mlp", 1): "a" * 64, ("mlp", 3): "b" * 64}
     assert Outcome(GCC, hashes).cell(programs[0]) == "aaaaaaaa bbbbbbbb"
+
+
+@pytest.mark.parametrize(
+    ("name", "flags"),
+    [
+        ("gcc -O2", []),
+        ("s390x gcc -O2, OpenMP", ["-fexcess-precision=fast"]),
+        ("arm zig cc -O2", ["-fno-vectorize", "-fno-slp-vectorize"]),
+    ],
+)
+def test_the_makefile_gives_a_compiler_what_it_needs(programs: list[Program], name: str, flags: list[str]) -> None:
+    (target,) = [t for t in TARGETS if t.name == name]
+    if shutil.which(target.compiler[0]) is None:
+        pytest.skip(f"{target.compiler[0]} is not installed")
+    assert strict_flags(target, programs[0]) == ["-std=c11", "-ffp-contract=off", *flags]
 
 
 def test_every_machine_of_the_matrix_is_there() -> None:
