@@ -13,7 +13,7 @@ from presk_db.errors import GeneratorBad
 from presk_db.recording.events import ObservedTensor
 from presk_db.store.engine import reading
 from presk_db.store.exact import Enclosure, read_enclosures
-from presk_db.store.tensors import read_tensors
+from presk_db.store.tensors import tensors_of
 
 _NAMES = "namespace text, number integer, name text"
 
@@ -21,8 +21,7 @@ _NAMES = "namespace text, number integer, name text"
 class EmissionReader:
     """Runs queries for one recording: `:recording` is bound to its id, and the temporary table `names` is there."""
 
-    def __init__(self, engine: Engine, connection: Connection, recording_id: int) -> None:
-        self.engine = engine
+    def __init__(self, connection: Connection, recording_id: int) -> None:
         self.connection = connection
         self.recording_id = recording_id
 
@@ -49,7 +48,7 @@ class EmissionReader:
 
     def tensors(self, role: str) -> tuple[ObservedTensor, ...]:
         """The recording's tensors in a role of the table: input, native_output, exact_output."""
-        return read_tensors(self.engine, self.recording_id, role)
+        return tensors_of(self.connection, self.recording_id, role)
 
     def enclosures(self) -> tuple[Enclosure, ...]:
         """The bounds of the exact outputs, by name; none where they were not computed."""
@@ -70,4 +69,4 @@ class EmissionReader:
 def emission_reader(engine: Engine, recording_id: int) -> Iterator[EmissionReader]:
     """A reader on one state of the database."""
     with reading(engine) as connection:
-        yield EmissionReader(engine, connection, recording_id)
+        yield EmissionReader(connection, recording_id)

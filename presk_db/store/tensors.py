@@ -102,14 +102,19 @@ def read_tensor(engine: Engine, recording_id: int, role: str, buffer: int) -> Ob
 def read_tensors(engine: Engine, recording_id: int, role: str | None = None) -> tuple[ObservedTensor, ...]:
     """All tensors of a recording, or those of one role, as they were ingested: inputs, weights, outputs by buffer."""
     with reading(engine) as connection:
-        query = select(tensors).where(tensors.c.recording_id == recording_id)
-        if role is None:
-            query = query.where(tensors.c.role != "exact_output")
-        else:
-            query = query.where(tensors.c.role == _ROWS.get(role, role))
-        rows = connection.execute(query.order_by(tensors.c.role, tensors.c.buffer)).mappings().all()
-        rank = ("input", "weight", "native_output", "exact_output")
-        return tuple(_tensor(connection, row) for row in sorted(rows, key=lambda row: rank.index(row["role"])))
+        return tensors_of(connection, recording_id, role)
+
+
+def tensors_of(connection: Connection, recording_id: int, role: str | None = None) -> tuple[ObservedTensor, ...]:
+    """The same inside a transaction."""
+    query = select(tensors).where(tensors.c.recording_id == recording_id)
+    if role is None:
+        query = query.where(tensors.c.role != "exact_output")
+    else:
+        query = query.where(tensors.c.role == _ROWS.get(role, role))
+    rows = connection.execute(query.order_by(tensors.c.role, tensors.c.buffer)).mappings().all()
+    rank = ("input", "weight", "native_output", "exact_output")
+    return tuple(_tensor(connection, row) for row in sorted(rows, key=lambda row: rank.index(row["role"])))
 
 
 def _tensor(connection: Connection, row: RowMapping) -> ObservedTensor:
