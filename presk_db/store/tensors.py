@@ -108,10 +108,8 @@ def read_tensors(engine: Engine, recording_id: int, role: str | None = None) -> 
 def tensors_of(connection: Connection, recording_id: int, role: str | None = None) -> tuple[ObservedTensor, ...]:
     """The same inside a transaction."""
     query = select(tensors).where(tensors.c.recording_id == recording_id)
-    if role is None:
-        query = query.where(tensors.c.role != "exact_output")
-    else:
-        query = query.where(tensors.c.role == _ROWS.get(role, role))
+    wanted = tensors.c.role != "exact_output" if role is None else tensors.c.role == _ROWS.get(role, role)
+    query = query.where(wanted)
     rows = connection.execute(query.order_by(tensors.c.role, tensors.c.buffer)).mappings().all()
     rank = ("input", "weight", "native_output", "exact_output")
     return tuple(_tensor(connection, row) for row in sorted(rows, key=lambda row: rank.index(row["role"])))
