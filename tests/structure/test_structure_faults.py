@@ -100,23 +100,23 @@ def test_no_two_live_temporaries_share_a_byte(engine: Engine, recording: StoredR
 
 
 @pytest.mark.parametrize(
-    ("function", "number", "of"),
-    [("attention", 1, 0), ("self_attention", 1, 0), ("block", 1, 0)],
+    ("function", "number", "of", "shift"),
+    [("attention", 1, 0, 0), ("self_attention", 1, 0, 16), ("block", 1, 0, 0)],  # 16: where a later head still reads
     ids=["scores under weights", "values under queries", "norm under residual"],
 )
 def test_a_buffer_released_early_shows(
-    function: str, number: int, of: int, engine: Engine, tmp_path: Path, runtime: Runtime
+    function: str, number: int, of: int, shift: int, engine: Engine, tmp_path: Path, runtime: Runtime
 ) -> None:
-    """In the plan, one local of a form takes the place of another that lives at the same time."""
+    """In the plan, one local of a form takes the place of another, or bytes of it, that lives at the same time."""
     faulty = stored(engine, write_config(tmp_path / "gpt2", GPT2), dims={"B": 2, "T": 4})
     with writing(engine) as connection:
         connection.exec_driver_sql(
-            "update frame_slots set offset = (select s.offset from frame_slots s where s.recording_id = :r"
+            "update frame_slots set offset = (select s.offset + :shift from frame_slots s where s.recording_id = :r"
             " and s.form = frame_slots.form and s.kind = 'local' and s.number = :of)"
             " where recording_id = :r and kind = 'local' and number = :number and form in ("
             " select f.number from forms f join functions u on u.recording_id = f.recording_id"
             " and u.number = f.function where f.recording_id = :r and u.name = :name)",
-            {"r": faulty.id, "of": of, "number": number, "name": function},
+            {"r": faulty.id, "of": of, "number": number, "name": function, "shift": shift},
         )
     assert shared_bytes(engine, faulty) != []
     folder = emitted_to(engine, faulty, tmp_path / "program")
