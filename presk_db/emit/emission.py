@@ -98,7 +98,7 @@ def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:
 
 def _rows(reader: EmissionReader, query: Query, binds: Mapping[str, int]) -> list[Any] | dict[Any, Any]:
     try:
-        rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, binds)]
+        rows = [SimpleNamespace(**row) for row in reader.mappings(query.sql, {**binds, **query.binds})]
     except GeneratorBad as e:
         raise GeneratorBad(e.message, f"query {query.name}") from None
     if query.printer is not None:

@@ -36,12 +36,13 @@ ROLES = ("input", "native_output", "exact_output", "seeded_weights", "exact_boun
 
 @dataclass(frozen=True)
 class Query:
-    """One query of a generator: `sql` has the bind `:recording` and one for each option."""
+    """One query of a generator: `sql` has the binds `:recording`, one for each option, and those of `binds`."""
 
     name: str
     sql: str
     group: tuple[str, ...]
     printer: str | None
+    binds: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,12 @@ def generator(name: str) -> Generator:
         raise GeneratorBad(f"malformed: {e}", place) from None
 
 
-QUERY_KEYS = ("name", "file", "group", "print")
+QUERY_KEYS = ("name", "file", "group", "print", "bind")
 FILE_KEYS = ("path", "template", "when")
 
 
 def _tables(document: dict[str, Any], key: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
-    """The tables `[[key]]`, whose values are texts under known keys."""
+    """The tables `[[key]]`, whose values are texts (or lists or tables of them) under known keys."""
     tables: list[dict[str, Any]] = document.get(key, [])
     for table in tables:
         for k, value in table.items():
@@ -129,6 +130,10 @@ def _tables(document: dict[str, Any], key: str, keys: tuple[str, ...]) -> list[d
             words = value if k == "group" and isinstance(value, list) else [value]
             if k == "group" and not isinstance(value, list):
                 raise ValueError(f"[[{key}]] group must be a list of columns")
+            if k == "bind":
+                if not isinstance(value, dict):
+                    raise ValueError(f"[[{key}]] bind must be a table of texts")
+                words = list(value.values())
             if not all(isinstance(word, str) and word for word in words):
                 raise ValueError(f"[[{key}]] {k} must be a text")
     return tables
@@ -163,7 +168,9 @@ def _check(g: Generator) -> None:
 
 
 def _query(folder: Path, q: dict[str, Any]) -> Query:
-    return Query(q["name"], _text(folder, q["file"]), tuple(q.get("group", ())), q.get("print"))
+    return Query(
+        q["name"], _text(folder, q["file"]), tuple(q.get("group", ())), q.get("print"), dict(q.get("bind", {}))
+    )
 
 
 def _text(folder: Path, file: str) -> str:

@@ -38,11 +38,11 @@ class EmissionReader:
             insert = f"insert into temp.{table} values ({', '.join(f':{n}' for n in names)})"
             self.connection.execute(text(insert), [dict(zip(names, row, strict=True)) for row in rows])
 
-    def rows(self, sql: str, binds: Mapping[str, int]) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, binds: Mapping[str, int | str]) -> list[tuple[Any, ...]]:
         """The rows of a query as tuples."""
         return [tuple(row) for row in self._result(sql, binds)]
 
-    def mappings(self, sql: str, binds: Mapping[str, int]) -> list[dict[str, Any]]:
+    def mappings(self, sql: str, binds: Mapping[str, int | str]) -> list[dict[str, Any]]:
         """The rows of a query by column."""
         return [dict(row) for row in self._result(sql, binds).mappings()]
 
@@ -54,7 +54,7 @@ class EmissionReader:
         """The bounds of the exact outputs, by name; none where they were not computed."""
         return read_enclosures(self.connection, self.recording_id)
 
-    def _result(self, sql: str, binds: Mapping[str, int]) -> Any:
+    def _result(self, sql: str, binds: Mapping[str, int | str]) -> Any:
         given = {**binds, "recording": self.recording_id}
         bound = {n: v for n, v in given.items() if re.search(rf":{n}\b", sql)}
         try:

@@ -68,6 +68,7 @@ def emitting(folder: Path, empty: Engine, tmp_path: Path) -> Callable[[], None]:
         ('path = "model.h"', 'path = "/model.h"', "leaves the output folder"),
         ('path = "model.h"', "path = 3", "must be a text"),
         ('role = "input"', 'role = "moon"', "the role moon is none of"),
+        ('bind = { argument = "input" }', "bind = 1", "bind must be a table of texts"),
         ('pattern = "presk_*.[ch]"', 'pattern = "moon*"', "nothing to copy matches"),
         ('folder = "runtime_c"', 'folder = "migrations"', "nothing to copy matches"),
     ],

@@ -1,4 +1,4 @@
--- The entry's outputs.
+-- The entry's inputs, or its outputs: the buffers of the role that is bound.
 select
   n.name,
   b.name as tensor,
@@ -12,5 +12,5 @@ select
   coalesce(b.int_limit, -1) as int_limit
 from buffers b
 join names n on n.namespace = 'field:argument' and n.number = b.number
-where b.recording_id = :recording and b.role = 'output'
+where b.recording_id = :recording and b.role = :argument
 order by b.number
