@@ -9,12 +9,14 @@ import pytest
 from presk_db.conformance.portability import Outcome, matrix, missing, outcome, strict_flags, summary, table
 from presk_db.conformance.portability_programs import RECIPES, Program, Recipe, emitted_programs
 from presk_db.conformance.portability_targets import TARGETS, Target
+from tests.tools import needs, not_run
 
 SMALL = Recipe("mlp", "user/mlp.py", {}, "f32")
+EMULATED = ("aarch64 gcc -O2", "s390x gcc -O2", "wasm32-wasi zig cc -O2")
 QUICK = [
     dataclasses.replace(t, counts=(1, 3))
     for t in TARGETS
-    if t.name.split(",")[0] in ("gcc -O0", "gcc -O2", "gcc -O3 -march=native", "clang-19 -O2")
+    if t.name.split(",")[0] in ("gcc -O0", "gcc -O2", "gcc -O3 -march=native", "clang-19 -O2", *EMULATED)
 ]
 REFUSED = [t for t in TARGETS if t.refused is not None]
 GCC = Target("gcc -O1", ("gcc",), ("-O1",), needs=("gcc",))
@@ -37,7 +39,7 @@ def gcc_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_quick_targets(programs: list[Program], tmp_path: Path, target: Target) -> None:
     found = outcome(target, programs[1:], tmp_path)
     if found.not_run is not None:
-        pytest.skip(found.not_run)
+        not_run(found.not_run)
     assert found.failures == ()
     assert len(found.hashes) == (2 if target.openmp else 1)
     assert set(found.hashes.values()) == {programs[1].digest}
@@ -110,8 +112,7 @@ def test_thread_counts_that_differ_show_in_the_cell(programs: list[Program]) -> 
 )
 def test_the_makefile_gives_a_compiler_what_it_needs(programs: list[Program], name: str, flags: list[str]) -> None:
     (target,) = [t for t in TARGETS if t.name == name]
-    if shutil.which(target.compiler[0]) is None:
-        pytest.skip(f"{target.compiler[0]} is not installed")
+    needs(target.compiler[0], target.needs[0])
     assert strict_flags(target, programs[0]) == ["-std=c11", "-ffp-contract=off", *flags]
 
 
