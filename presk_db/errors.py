@@ -229,6 +229,18 @@ class ScheduleIllegal(PreskError):
     code = "E3004"
 
 
+class PlanBad(PreskError):
+    """A plan file cannot be read, is no plan, or has a schedule that does not fit its kernel."""
+
+    code = "E3005"
+
+
+class PlanMissing(PreskError):
+    """No kernel of the recording was measured, so that there is no plan."""
+
+    code = "E3006"
+
+
 # --- E4 native runs ---------------------------------------------------------------------------------------------
 
 

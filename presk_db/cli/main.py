@@ -12,6 +12,7 @@ from presk_db.checkpoints.convert import convert
 from presk_db.cli.progress import Progress
 from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
+from presk_db.cli.speed import speed_commands
 from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
 from presk_db.conformance.exact import exact_report
@@ -25,6 +26,7 @@ from presk_db.store.check import check_database
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import check_writable, open_database, upgrade_database
 from presk_db.store.ingest import write_recording
+from presk_db.store.plans import check_measured
 from presk_db.store.query import answer, query_sql
 from presk_db.store.recordings import find_recording, list_recordings, read_graph, summary
 
@@ -72,6 +74,7 @@ def cli() -> None:
 @click.option("--inputs", help="A safetensors file with the entry's inputs, or seed:N.")
 @click.option("--seed", type=int, help="The seed of what is drawn and has none of its own [default: 1].")
 @click.option("--name", help="The recording's name.")
+@click.option("--plan", help="A file with schedules, from `presk plan --export`.")
 @click.option("--remat", is_flag=True, default=None, help="Gradients compute each layer again instead of keeping it.")
 @click.option(
     "--executor",
@@ -101,14 +104,18 @@ def record(spec: str, db: str, type_: str | None, dims: dict[str, int], executor
 @click.argument("recording")
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The folder to write.")
 @click.option("--straight-line", is_flag=True, help="One function with every operation in order.")
+@click.option("--plan", is_flag=True, help="The best measured schedules, from `presk plan`.")
 @click.option("--generator", "generator_", default="c_program", show_default=True, help="A folder under generators/.")
 @DB
-def emit(recording: str, output: Path, straight_line: bool, generator_: str, db: str) -> None:
+def emit(recording: str, output: Path, straight_line: bool, plan: bool, generator_: str, db: str) -> None:
     """Writes RECORDING as C files: a name, the first digits of a digest, or `latest`."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
+    if plan:
+        check_measured(engine, stored)
+    options = {"straight_line": straight_line, "plan": plan}
     with Progress() as progress, emission_reader(engine, stored.id) as reader:
-        emission = emit_to(reader, stored, generator(generator_), output, {"straight_line": straight_line}, progress)
+        emission = emit_to(reader, stored, generator(generator_), output, options, progress)
     click.echo(
         f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}"
     )
@@ -139,6 +146,9 @@ def check(
         kind = "straight-line" if r.straight_line else "structured"
         times = f"build {r.build_seconds:.1f} s, run {r.run_seconds:.2f} s"
         click.echo(f"{r.build}, {kind}: {r.bytes} bytes equal to the native run's ({times})")
+
+
+speed_commands(cli, DB)
 
 
 @cli.command(name="list")

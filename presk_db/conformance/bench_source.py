@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from presk_db.kernels.c_printer import c_function, parameter_names
+from presk_db.kernels.c_printer import c_function
 from presk_db.kernels.c_text import STORED
 from presk_db.kernels.ir import Array, ExtentParameter, Kernel
 from presk_db.kernels.legality import packing_of, scratch_bytes, units
+from presk_db.kernels.plan_file import is_packed
 from presk_db.kernels.schedule import Schedule
 
 HEAD = """\
@@ -36,6 +37,22 @@ static double median(double *times, int n)
 }
 
 static volatile float sink;
+
+/* The seconds of one call, over so many. */
+static double timed(void (*run)(void), int repeats)
+{
+    const double t = now();
+    for (int i = 0; i < repeats; i++) {
+        run();
+    }
+    return (now() - t) / repeats;
+}
+
+/* So many calls that the clock's own time does not count, if one takes so many seconds. */
+static int repeats_of(double once)
+{
+    return once > 2e-5 ? 1 : once > 2e-8 ? (int)(2e-5 / once) + 1 : 1000;
+}
 
 /* Seconds of 12 chains of products and sums in the widest vectors; *work is their operations. */
 static double peak(double *work)
@@ -119,14 +136,13 @@ def _function(name: str, type_: str) -> str:
     return FUNCTION.format(name=name, type=type_, ctype=ctype, argument=value, call=call)
 
 
-def _kernel(number: int, kernel: Kernel, schedule: Schedule, limit: int) -> str:
-    """Allocates the kernel's arrays, and a function that runs it once."""
-    name = f"kernel_{number}"
-    packed = packing_of(kernel) if schedule.product is not None and schedule.product.right == "packed" else None
+def _arrays(name: str, kernel: Kernel, packed: bool) -> tuple[str, str, list[str]]:
+    """The declarations of the kernel's arrays, the statements that allocate and fill them, and what it is called with."""
+    packing = packing_of(kernel) if packed else None
     statics, fill, arguments = [], [], []
     for p in kernel.parameters:
         if isinstance(p, Array):
-            size = packed.elements if packed is not None and packed.array == p.name else prod(p.shape)
+            size = packing.elements if packing is not None and packing.array == p.name else prod(p.shape)
             statics.append(f"static {STORED[p.type]} *{name}_{p.name};\n")
             fill.append(f"    {name}_{p.name} = memory({size} * sizeof *{name}_{p.name});\n")
             value = {
@@ -137,17 +153,24 @@ def _kernel(number: int, kernel: Kernel, schedule: Schedule, limit: int) -> str:
             arguments.append(f"{name}_{p.name}")
         else:
             arguments.append(str(p.bound) if isinstance(p, ExtentParameter) else "1.0")
+    return "".join(statics), "".join(fill), arguments
+
+
+def _run(name: str, number: int, kernel: Kernel, schedule: Schedule, arguments: Sequence[str]) -> str:
+    """The kernel's function, and `run_NUMBER`, which calls it."""
     own = ["0", str(units(kernel, schedule))]
     if scratch_bytes(kernel, schedule):
         own.append("scratch")
     call = f"{name}({', '.join([*own, *arguments])})"
-    assert len(own) + len(arguments) == len(parameter_names(kernel, schedule)) and limit
-    return (
-        c_function(kernel, name, schedule, comment=False)
-        + "".join(statics)
-        + f"static void fill_{number}(void)\n{{\n{''.join(fill)}}}\n"
-        + f"static double run_{number}(void)\n{{\n    double t = now();\n    {call};\n    return now() - t;\n}}\n"
-    )
+    return c_function(kernel, name, schedule, comment=False) + f"static void run_{number}(void)\n{{\n    {call};\n}}\n"
+
+
+def _kernel(number: int, kernel: Kernel, schedule: Schedule) -> str:
+    """A function that allocates the kernel's arrays, and one that runs it once."""
+    name = f"kernel_{number}"
+    statics, fill, arguments = _arrays(name, kernel, is_packed(schedule))
+    filling = f"static void fill_{number}(void)\n{{\n{fill}}}\n"
+    return statics + filling + _run(name, number, kernel, schedule, arguments)
 
 
 MAIN = """\
@@ -173,13 +196,14 @@ int main(void)
     }
     for (int k = 0; k < KERNELS; k++) {
         kernels[k].fill();
-        double work = 0, once = kernels[k].run();
+        double work = 0, once = timed(kernels[k].run, 1);
+        const int repeats = repeats_of(once);
         int n = once > 0 ? (int)(SECONDS / (once + 2e-4)) : most;
         n = n < 5 ? 5 : n > most ? most : n;
         for (int r = 0; r < n; r++) {
             peaks[r] = peak(&work);
             copies[r] = copied(a, b, kernels[k].bytes / 2);
-            kernel_times[r] = kernels[k].run();
+            kernel_times[r] = timed(kernels[k].run, repeats);
         }
         const double t = median(kernel_times, n), c = median(copies, n);
         printf("kernel %d %.6g %.6g %.6g\\n", k, t, c, work / median(peaks, n));
@@ -197,13 +221,64 @@ def bench_source(
     largest = max([*bytes_of, 2])
     parts = [HEAD, "static unsigned char *scratch;\n"]
     parts += [_function(f, t) for f in FUNCTIONS for t in ("f32", "f64")]
-    parts += [_kernel(i, k, schedules[k.digest], largest) for i, k in enumerate(kernels)]
+    parts += [_kernel(i, k, schedules[k.digest]) for i, k in enumerate(kernels)]
     table = "".join(f'    {{"{f}.{t}", time_{f}_{t}}},\n' for f in FUNCTIONS for t in ("f32", "f64"))
     parts.append(f"static const struct {{ const char *name; double (*run)(void); }} functions[] = {{\n{table}}};\n")
     rows = "".join(f"    {{fill_{i}, run_{i}, {bytes_of[i]}}},\n" for i in range(len(kernels)))
-    head = "static const struct { void (*fill)(void); double (*run)(void); size_t bytes; } kernels[] ="
+    head = "static const struct { void (*fill)(void); void (*run)(void); size_t bytes; } kernels[] ="
     parts.append(f"{head} {{\n{rows}}};\n")
     scratch = max((scratch_bytes(k, schedules[k.digest]) for k in kernels), default=0)
     parts.append(f"#define LARGEST {largest}\n#define SCRATCH {scratch + 64}\n#define KERNELS {len(kernels)}\n")
     parts.append(f"#define SECONDS {seconds}\n")
     return "".join([*parts, MAIN])
+
+
+CANDIDATES = """\
+/* Rounds over all schedules, in turn; those that are far from the best after three rounds are left out. */
+int main(void)
+{
+    enum { most = 201, first = 3 };
+    static double times[SCHEDULES][most];
+    static int counts[SCHEDULES], repeats[SCHEDULES];
+    fill();
+    scratch = memory(SCRATCH);
+    for (int s = 0; s < SCHEDULES; s++) {
+        timed(runs[s], 1);
+        repeats[s] = repeats_of(timed(runs[s], 1));
+    }
+    double spent = 0;
+    for (int r = 0; r < most && (r < first || spent < SECONDS); r++) {
+        double best = 1e30;
+        for (int s = 0; r >= first && s < SCHEDULES; s++) {
+            const double m = median(times[s], counts[s]);
+            best = m < best ? m : best;
+        }
+        for (int turn = 0; turn < SCHEDULES; turn++) {
+            const int s = (r + turn) % SCHEDULES;
+            if (s == 0 || r < first || median(times[s], counts[s]) < 1.1 * best) {
+                times[s][counts[s]] = timed(runs[s], repeats[s]);
+                spent += times[s][counts[s]++] * repeats[s];
+            }
+        }
+    }
+    for (int s = 0; s < SCHEDULES; s++) {
+        printf("%d %.0f %d\\n", s, 1e9 * median(times[s], counts[s]), counts[s]);
+    }
+    return 0;
+}
+"""
+
+
+def candidates_source(kernel: Kernel, schedules: Sequence[Schedule], seconds: float) -> str:
+    """A program that times schedules of one kernel: it prints `NUMBER nanoseconds runs` for each.
+
+    All of them read the right operand of a product alike, packed or not: the first says which.
+    """
+    statics, fill, arguments = _arrays("operand", kernel, is_packed(schedules[0]))
+    parts = [HEAD, "static unsigned char *scratch;\n", statics, f"static void fill(void)\n{{\n{fill}}}\n"]
+    parts += [_run(f"kernel_{n}", n, kernel, schedule, arguments) for n, schedule in enumerate(schedules)]
+    table = ", ".join(f"run_{n}" for n in range(len(schedules)))
+    parts.append(f"static void (*const runs[])(void) = {{{table}}};\n")
+    scratch = max(scratch_bytes(kernel, s) for s in schedules)
+    parts.append(f"#define SCHEDULES {len(schedules)}\n#define SCRATCH {scratch + 64}\n#define SECONDS {seconds}\n")
+    return "".join([*parts, CANDIDATES])

@@ -9,7 +9,7 @@ from presk_db.kernels.ir import Kernel
 from presk_db.kernels.legality import scratch_bytes, units
 from presk_db.kernels.parser import parse
 from presk_db.kernels.plans import default_schedule, pieces_of
-from presk_db.kernels.schedule import Schedule
+from presk_db.kernels.schedule import Schedule, parse_schedule
 
 
 def _c_function(row: Any) -> dict[str, Any]:
@@ -17,10 +17,10 @@ def _c_function(row: Any) -> dict[str, Any]:
 
     `lines` holds `NAME_part`, which computes units of the output, and `NAME`, which launches it over all units;
     `prototype` declares NAME; `scratch` is the bytes that a piece needs, `pieces` the most pieces. `row.packed` says
-    that the right operand is packed at load.
+    that the right operand is packed at load; `row.plan` is the text of its schedule, None for the default one.
     """
     kernel = parse(row.kernel_text)
-    schedule = default_schedule(kernel, bool(row.packed))
+    schedule = default_schedule(kernel, bool(row.packed)) if row.plan is None else parse_schedule(row.plan)
     part = c_function(kernel, f"{row.name}_part", schedule).splitlines()
     head = _wrapped(f"void {row.name}(", [parameter_text(p) for p in kernel.parameters])
     scratch, pieces = scratch_bytes(kernel, schedule), pieces_of(kernel, schedule)

@@ -65,6 +65,13 @@ order by number
 _SHAPE = "k integer, n integer, down integer, across integer"
 
 
+def packed_kernels(reader: EmissionReader) -> frozenset[str]:
+    """The digests of the recording's kernels whose right operand the program packs at load."""
+    set_packed(reader)
+    query = "select distinct k.digest from packed p join kernels k on k.id = p.kernel_id order by k.digest"
+    return frozenset(str(row[0]) for row in reader.rows(query, {}))
+
+
 def set_packed(reader: EmissionReader) -> None:
     """Fills the temporary tables.
 

@@ -11,6 +11,7 @@ import numpy as np
 from presk_db.errors import InputBad, InputOutOfRange
 from presk_db.kernels.ir import ExtentParameter, Kernel, ScalarParameter
 from presk_db.kernels.launches import Buffer, Call, Launch, LaunchOrder, View
+from presk_db.kernels.schedule import Schedule
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.environment import check_float_environment
 from presk_db.native.execute import run_kernel
@@ -28,6 +29,7 @@ def run(
     scalars: Mapping[str, float | int] | None = None,
     progress: Callable[[int, int], None] | None = None,
     executor: Literal["numpy", "compiled"] = "numpy",
+    schedules: Mapping[str, Schedule] | None = None,
 ) -> dict[int, Array]:
     """Runs all launches in order.
 
@@ -39,6 +41,7 @@ def run(
         scalars: run-time numbers by name.
         progress: is called with the number of launches done and their total, after each launch.
         executor: `numpy` defines the bits; `compiled` gives the same bits faster and needs a C compiler.
+        schedules: of compiled kernels, by digest; the default for the others. They change no bit.
 
     Returns:
         The output buffers' contents by number, in their shape, NaNs canonical.
@@ -50,7 +53,7 @@ def run(
     """
     check_float_environment()
     arrays = _given(order, "input", inputs) | _given(order, "weight", weights)
-    execute: Executor = compiled_executor(order.kernels()) if executor == "compiled" else run_kernel
+    execute: Executor = compiled_executor(order.kernels(), schedules) if executor == "compiled" else run_kernel
     memory = _Memory(order, arrays)
     path = _Path(order.calls, recorder)
     path.go(next((c.id for c in order.calls if c.parent is None), None))

@@ -6,6 +6,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from presk_db.kernels.launches import LaunchOrder
+from presk_db.kernels.plan_file import Plan
 
 TensorRole = Literal["input", "weight", "output"]
 
@@ -87,7 +88,10 @@ class WeightsReference:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded run. `spec` is canonical JSON without any path; `graph` is the graph's text."""
+    """One recorded run. `spec` is canonical JSON without any path; `graph` is the graph's text.
+
+    `plan` holds the schedules that were asked for; without one, an emission takes the default of a kernel.
+    """
 
     name: str
     entry: str
@@ -99,3 +103,4 @@ class Recording:
     tensors: tuple[ObservedTensor, ...]
     weights: WeightsReference
     nanoseconds: int
+    plan: Plan = ()

@@ -17,6 +17,7 @@ from presk_db.checkpoints.source import TensorSource
 from presk_db.draw import drawn_input
 from presk_db.errors import InputBad, InputOutOfRange, MemoryShort, SpecUnreadable
 from presk_db.kernels.launches import Buffer, LaunchOrder
+from presk_db.kernels.plan_file import Plan, check_plan, read_plan
 from presk_db.language.graph import Graph, Input
 from presk_db.lowering.lower import launch_order
 from presk_db.models.families import model_from_config, model_from_python
@@ -51,12 +52,19 @@ def recorded(
     graph = opened.model.graph(spec.entry, dims, spec.remat)
     order = launch_order(graph, spec.realization)
     check_memory(order.buffers)
+    plan = _plan(spec, order)
     order, weights, reference = _weights(spec, opened, order, progress)
     inputs, inputs_from = _inputs(spec, graph, order)
     events = EventList([])
     start = perf_counter_ns()
     outputs = run(
-        order, inputs, weights, events, progress=lambda n, total: progress("launches", n, total), executor=executor
+        order,
+        inputs,
+        weights,
+        events,
+        progress=lambda n, total: progress("launches", n, total),
+        executor=executor,
+        schedules={p.kernel: p.schedule for p in plan if not p.packed},
     )
     nanoseconds = perf_counter_ns() - start
     tensors = [
@@ -84,7 +92,17 @@ def recorded(
         tensors=tuple(tensors),
         weights=reference,
         nanoseconds=nanoseconds,
+        plan=plan,
     )
+
+
+def _plan(spec: Spec, order: LaunchOrder) -> Plan:
+    """The spec's plan, checked against the kernels. Raises PlanBad (E3005)."""
+    if spec.plan is None:
+        return ()
+    plan = read_plan(spec.plan)
+    check_plan(plan, {k.digest: k for k in order.kernels()}, spec.plan)
+    return tuple(replace(p, measured=()) for p in plan)
 
 
 def check_memory(buffers: Iterable[Buffer]) -> None:

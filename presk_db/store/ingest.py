@@ -15,6 +15,7 @@ from presk_db.store.engine import writing
 from presk_db.store.frames import write_frames
 from presk_db.store.kernel_rows import Row, access_rows, loop_rows, parameter_rows, shape_text, statement_rows
 from presk_db.store.order import check_order, spans
+from presk_db.store.plans import insert_plan
 from presk_db.store.recordings import StoredRecording, stored_recording
 from presk_db.store.structure import write_structure
 from presk_db.store.tensors import insert_tensors
@@ -42,6 +43,7 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
         _insert_recording(connection, recording, recording_id, recording_digest(recording, views))
         _insert_what_there_is(connection, order, recording_id, views)
         _insert_what_happened(connection, order, recording_id, views)
+        insert_plan(connection, recording_id, recording.plan)
         _insert_times(connection, recording, recording_id)
         insert_tensors(connection, recording_id, recording.tensors)
         if recording_id == 1:

@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0003"
+SCHEMA_VERSION = "0004"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -203,6 +203,48 @@ ulp_histogram = table(
     "recording_id buffer exponent elements",
     "recording_id buffer exponent",
     within("buffer", "exact_errors.buffer"),
+)
+
+# --- speed; local, but for plan_schedules --------------------------------------------------------------------------
+
+plan_schedules = table(
+    "plan_schedules",
+    "recording_id kernel_id packed schedule:text",
+    "recording_id kernel_id packed",
+    refers("kernel_id", "kernels.id"),
+    flag("packed"),
+)
+
+measurements = table(
+    "measurements",
+    "id kernel_id packed schedule:text nanoseconds default_nanoseconds runs compiler:text flags:text cpu:text",
+    "id",
+    refers("kernel_id", "kernels.id"),
+    flag("packed"),
+    rowid=True,
+)
+
+benchmarks = table(
+    "benchmarks",
+    "id recording_id compiler:text flags:text cpu:text threads runs nanoseconds"
+    " peak_operations_per_second peak_bytes_per_second",
+    "id",
+    refers("recording_id", "recordings.id"),
+    rowid=True,
+)
+
+benchmark_launches = table(
+    "benchmark_launches",
+    "benchmark_id operation nanoseconds",
+    "benchmark_id operation",
+    refers("benchmark_id", "benchmarks.id"),
+)
+
+benchmark_rivals = table(
+    "benchmark_rivals",
+    "benchmark_id name:text nanoseconds",
+    "benchmark_id name",
+    refers("benchmark_id", "benchmarks.id"),
 )
 
 Index("kernels_digest", kernels.c.digest, unique=True)
