@@ -4,7 +4,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
+from presk_db.kernels.c_nest import c_nest, nest_prototype
 from presk_db.kernels.c_printer import c_function, parameter_names, parameter_text
+from presk_db.kernels.c_text import wrapped
 from presk_db.kernels.ir import Kernel
 from presk_db.kernels.legality import scratch_bytes, units
 from presk_db.kernels.parser import parse
@@ -22,7 +24,7 @@ def _c_function(row: Any) -> dict[str, Any]:
     kernel = parse(row.kernel_text)
     schedule = default_schedule(kernel, bool(row.packed)) if row.plan is None else parse_schedule(row.plan)
     part = c_function(kernel, f"{row.name}_part", schedule).splitlines()
-    head = _wrapped(f"void {row.name}(", [parameter_text(p) for p in kernel.parameters])
+    head = wrapped(f"void {row.name}(", [parameter_text(p) for p in kernel.parameters])
     scratch, pieces = scratch_bytes(kernel, schedule), pieces_of(kernel, schedule)
     return {
         "lines": [*part, "", *head, "{", *_launch(kernel, row.name, schedule, scratch, pieces), "}"],
@@ -58,16 +60,10 @@ def _launch(kernel: Kernel, name: str, schedule: Schedule, scratch: int, pieces:
     ]
 
 
-def _wrapped(head: str, texts: list[str]) -> list[str]:
-    """`head` and the texts, separated by commas and closed, as many on a line as fit."""
-    lines = [head]
-    for number, text in enumerate(texts):
-        piece = text + (")" if number == len(texts) - 1 else ", ")
-        if number and len(lines[-1]) + len(piece) > 120:
-            lines[-1] = lines[-1].rstrip()
-            lines.append("    ")
-        lines[-1] += piece
-    return lines
+def _c_nest(row: Any) -> dict[str, Any]:
+    """The plain C function of `row.kernel_text` at point zero: `lines`, and `prototype`, which declares it."""
+    kernel = parse(row.kernel_text)
+    return {"lines": c_nest(kernel, row.name), "prototype": "\n".join(nest_prototype(kernel, row.name))}
 
 
-PRINTERS: dict[str, Callable[[Any], dict[str, Any]]] = {"c_function": _c_function}
+PRINTERS: dict[str, Callable[[Any], dict[str, Any]]] = {"c_function": _c_function, "c_nest": _c_nest}

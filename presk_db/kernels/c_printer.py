@@ -8,11 +8,10 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from presk_db.errors import KernelNameBad
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_product import ProductPrinter
 from presk_db.kernels.c_statements import StatementPrinter
-from presk_db.kernels.c_text import COMPUTED, KEYWORDS, PRIMARY, STORED, affine_text, constant_text
+from presk_db.kernels.c_text import COMPUTED, PRIMARY, STORED, affine_text, check_names, wrapped
 from presk_db.kernels.ir import (
     ARITHMETIC,
     LANES,
@@ -66,7 +65,7 @@ def c_function(kernel: Kernel, name: str, schedule: Schedule | None = None, *, c
         printer: StatementPrinter = ProductPrinter(kernel, product, schedule.product, *own)
     else:
         printer = _Printer(kernel, schedule, *own)
-    _check_names(printer.taken)
+    check_names(printer.taken)
     return "\n".join([*text, *_function(printer, kernel, name, schedule, own)]) + "\n"
 
 
@@ -84,23 +83,13 @@ def _own_names(kernel: Kernel) -> tuple[str, str, str]:
     return first, last, scratch
 
 
-def _check_names(names: set[str]) -> None:
-    for name in sorted(names):
-        if name in KEYWORDS or name.startswith("presk_"):
-            raise KernelNameBad(f"{name} means something in C")
-
-
 def _function(
     printer: StatementPrinter, kernel: Kernel, name: str, schedule: Schedule, own: tuple[str, str, str]
 ) -> list[str]:
     """The function's lines."""
     first, last, scratch = own
     printer.depth = 1
-    for s in statements(printer.nodes):
-        if isinstance(s, Const):
-            text, decimal = constant_text(s.type, s.literal)
-            beside = f" /* {decimal} */" if decimal else ""
-            printer.line(f"const {COMPUTED[s.type]} {s.dest} = {text};{beside}")
+    printer.constants()
     printer.print_body()
     used = set(re.findall(r"\w+", "\n".join(printer.lines)))
     names = parameter_names(kernel, schedule)
@@ -108,7 +97,7 @@ def _function(
     declared = [f"ptrdiff_t {first}", f"ptrdiff_t {last}"]
     if scratch in names:
         declared.append(f"unsigned char *restrict {scratch}")
-    head = _head(name, [*declared, *(parameter_text(p) for p in kernel.parameters)])
+    head = wrapped(f"static void {name}(", [*declared, *(parameter_text(p) for p in kernel.parameters)])
     return [*head, "{", *unused, *printer.lines, "}"]
 
 
@@ -156,7 +145,7 @@ class _Printer(StatementPrinter):
             ends = (first, last) if split.grain == 1 else (f"{first} * {split.grain}", f"{last} * {split.grain}")
             exact = self.bounds[var] % split.grain == 0 and nest.loop.extent.is_const
             self.limits[var] = (ends[0], ends[1] if exact and level == 0 else f"presk_least({ends[1]}, {extent})")
-            self._nest(nest)
+            self.nest(nest)
             return
         inner = next(n for n in nest.body if isinstance(n, Nest))
         size = split_units(Split(split.loops[level + 1 :], split.grain), self.bounds)
@@ -168,30 +157,8 @@ class _Printer(StatementPrinter):
             self.line(f"const ptrdiff_t {names[1]} = {last} - {var} * {size};")
             self._split(inner, split, level + 1, *names)
 
-    def body(self, nodes: Nodes) -> None:
-        """Statements and loops in order; accumulators become values behind the seq loop that folds into them."""
-        run: list[Statement] = []
-        opened: list[Acc] = []
-        for node in nodes:
-            if not isinstance(node, Nest):
-                if isinstance(node, Acc):
-                    opened.append(node)
-                run.append(node)
-                continue
-            self.run(run)
-            run = []
-            self._nest(node)
-            if node.loop.kind == "seq":
-                self._finish(opened)
-                opened = []
-        self.run(run)
-
-    def _finish(self, accs: list[Acc]) -> None:
-        for acc in accs:
-            if acc.dest in self.folded:
-                self.finish(acc)
-
-    def _nest(self, nest: Nest) -> None:
+    def nest(self, nest: Nest) -> None:
+        """The loop, in tiles, in lanes or as it is."""
         folds = [s.acc for s in nest.body if isinstance(s, Fold)]
         in_lanes = [acc for acc in folds if self.accs[acc].kind == "lanes" or acc in self.keyed]
         if nest.loop.var in self.tiles and is_tileable(nest):
@@ -329,18 +296,6 @@ def _crossing(stretches: list[list[Statement] | Nest], moving: frozenset[str]) -
                 homes[name] = number
             crossing.update((v, None) for v in operands(s) if homes.get(v, number) != number)
     return list(crossing)
-
-
-def _head(name: str, texts: Sequence[str]) -> list[str]:
-    """`static void name(parameters)`, as many parameters on a line as fit."""
-    lines = [f"static void {name}("]
-    for number, text in enumerate(texts):
-        text += ")" if number == len(texts) - 1 else ", "
-        if number and len(lines[-1]) + len(text) > 120:
-            lines[-1] = lines[-1].rstrip()
-            lines.append("    ")
-        lines[-1] += text
-    return lines
 
 
 def parameter_text(p: Parameter) -> str:

@@ -14,6 +14,7 @@ from presk_db.kernels.c_text import (
     UNARY,
     Expression,
     affine_text,
+    constant_text,
     grouped,
     operation_text,
 )
@@ -131,8 +132,40 @@ class StatementPrinter:
             total = total + (Affine.var(name) if found is None else self.resolved(found)) * c
         return total
 
+    def constants(self) -> None:
+        """Declares the constants, with the decimal beside where the literal is hexadecimal."""
+        for s in statements(self.nodes):
+            if isinstance(s, Const):
+                text, decimal = constant_text(s.type, s.literal)
+                beside = f" /* {decimal} */" if decimal else ""
+                self.line(f"const {COMPUTED[s.type]} {s.dest} = {text};{beside}")
+
     def print_body(self) -> None:
         """Prints the function's statements between its braces, below the constants."""
+        raise NotImplementedError
+
+    def body(self, nodes: Sequence[Statement | Nest]) -> None:
+        """Statements and loops in order; accumulators become values behind the seq loop that folds into them."""
+        run: list[Statement] = []
+        opened: list[Acc] = []
+        for node in nodes:
+            if not isinstance(node, Nest):
+                if isinstance(node, Acc):
+                    opened.append(node)
+                run.append(node)
+                continue
+            self.run(run)
+            run = []
+            self.nest(node)
+            if node.loop.kind == "seq":
+                for acc in opened:
+                    if acc.dest in self.folded:
+                        self.finish(acc)
+                opened = []
+        self.run(run)
+
+    def nest(self, nest: Nest) -> None:
+        """Prints a loop and what it holds."""
         raise NotImplementedError
 
     def value(self, name: str) -> Expression:
@@ -170,7 +203,7 @@ class StatementPrinter:
                 case Const():
                     pass  # declared at the top of the function
                 case _:
-                    self._act(s)
+                    self.act(s)
 
     def _define(self, dest: str, expression: Expression, user: Statement | None, may_move: bool) -> None:
         self.text.pop(dest, None)
@@ -185,7 +218,8 @@ class StatementPrinter:
         else:
             self.line(f"const {COMPUTED[self.types[dest]]} {dest} = {expression[0]};")
 
-    def _act(self, s: Statement) -> None:
+    def act(self, s: Statement) -> None:
+        """Prints a statement that defines no value."""
         match s:
             case Store(array, index, value):
                 expression = self.value(value)
@@ -205,13 +239,14 @@ class StatementPrinter:
                 else:
                     self.line(f"{element} {name}[{max(size, 1)}];")
             case Acc():
-                self._begin(s)
+                self.begin(s)
             case Fold(acc, value):
-                self._fold(self.accs[acc], value)
+                self.fold(self.accs[acc], value)
             case _:
                 assert not isinstance(s, (Loop, End)), "loops are nests here"
 
-    def _begin(self, acc: Acc) -> None:
+    def begin(self, acc: Acc) -> None:
+        """Declares an accumulator's state."""
         type_ = COMPUTED[acc.type]
         match acc.kind:
             case "sum":
@@ -235,7 +270,8 @@ class StatementPrinter:
         if acc.dest not in self.folded:
             self.finish(acc)
 
-    def _fold(self, acc: Acc, value: str) -> None:
+    def fold(self, acc: Acc, value: str) -> None:
+        """One step of an accumulator."""
         name, (text, _) = acc.dest, self.value(value)
         if acc.kind == "lanes":
             self.line(f"{self.aux(name, 'lanes')}[{self.lane[name]}] += {text};")
@@ -256,9 +292,9 @@ class StatementPrinter:
                 else:
                     with self.braces(f"if ({new} > {key})"):
                         self.line(f"{key} = {new};")
-                        self.line(f"{name} = {self._counted(acc)};")
+                        self.line(f"{name} = {self.counted(acc)};")
 
-    def _counted(self, acc: Acc) -> str:
+    def counted(self, acc: Acc) -> str:
         """The iteration of the loop that folds into an argmax."""
         return affine_text(self.resolved(Affine.var(self.counters[acc.dest])))[0]
 

@@ -1,9 +1,11 @@
 """Pieces of C11 text for kernels: types, constants, affine expressions, operations with their precedence."""
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
+from presk_db.errors import KernelNameBad
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import COMPARISONS, FUNCTIONS
 
@@ -40,6 +42,25 @@ KEYWORDS = frozenset(
     )
 )
 """Names that a kernel may use and C may not."""
+
+
+def check_names(names: set[str]) -> None:
+    """Raises KernelNameBad (E2002) where a name of a kernel is C's or the runtime's."""
+    for name in sorted(names):
+        if name in KEYWORDS or name.startswith("presk_"):
+            raise KernelNameBad(f"{name} means something in C")
+
+
+def wrapped(head: str, texts: Sequence[str]) -> list[str]:
+    """`head` and the texts, separated by commas and closed, as many on a line as fit."""
+    lines = [head]
+    for number, text in enumerate(texts):
+        piece = text + (")" if number == len(texts) - 1 else ", ")
+        if number and len(lines[-1]) + len(piece) > 120:
+            lines[-1] = lines[-1].rstrip()
+            lines.append("    ")
+        lines[-1] += piece
+    return lines
 
 
 def grouped(expression: Expression, at_least: int) -> str:
