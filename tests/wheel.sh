@@ -9,7 +9,7 @@ trap 'rm -rf "$work"' EXIT
 rm -rf build ./*.egg-info
 "$python" -m zipfile -l "$work"/presk-*.whl >"$work/list"
 for needed in presk_db/_share/generators/c_program/model.c.mako presk_db/_share/generators/c_program/names.sql \
-    presk_db/_share/runtime_c/presk_rt.c presk_db/_share/migrations/env.py presk_db/_share/migrations/versions/; do
+    presk_db/_share/generators/scop/nests.sql presk_db/_share/runtime_c/presk_rt.c presk_db/_share/migrations/env.py presk_db/_share/migrations/versions/; do
     grep -q "$needed" "$work/list" || { echo "the wheel lacks $needed" >&2; exit 1; }
 done
 if grep -qE ' (generators|migrations|runtime_c|tests)/' "$work/list"; then
@@ -22,4 +22,5 @@ cp -R "$here/fixtures/course_gpt" "$work/"
 cd "$work"
 venv/bin/presk record course_gpt/config.json --dim T=8 --name wheel
 venv/bin/presk check wheel
+venv/bin/presk emit wheel --generator scop -o scop
 venv/bin/presk query forms_by_use wheel

@@ -1,16 +1,4 @@
 -- The locals of each function that stand at one place, with their offset in its frame.
-with named as (
-  select distinct x.form, x.slot
-  from form_item_arguments x
-  where x.recording_id = :recording and x.slot_kind = 'local' and not exists (
-    select 1
-    from loops l
-    left join loop_arguments a
-      on a.recording_id = l.recording_id and a.form = l.form and a.first_item = l.first_item and a.position = x.position
-    where l.recording_id = x.recording_id and l.form = x.form and x.item between l.first_item and l.last_item
-      and (a.kind = 'carried' or x.item > l.first_item)
-  )
-)
 select
   f.number as form,
   n.name,
@@ -19,7 +7,7 @@ select
   case s.offset when 0 then 'frame' else '(frame + ' || s.offset || ')' end as place
 from forms f
 join call_locals l on l.recording_id = f.recording_id and l.call = f.call
-join named m on m.form = f.number and m.slot = l.number
+join declared m on m.form = f.number and m.slot = l.number
 join buffers b on b.recording_id = l.recording_id and b.number = l.buffer
 join names n on n.namespace = 'scope:' || f.number and n.number = 1000000 + l.number
 join frame_slots s on s.recording_id = f.recording_id and s.form = f.number and s.kind = 'local' and s.number = l.number

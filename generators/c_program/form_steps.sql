@@ -9,17 +9,6 @@ with step as ( -- items that stand alone, and the first of each loop
     from loops x
     where x.recording_id = i.recording_id and x.form = i.form and i.number > x.first_item and i.number <= x.last_item
   )
-), named as ( -- the locals that form_locals declares
-  select distinct x.form, x.slot
-  from form_item_arguments x
-  where x.recording_id = :recording and x.slot_kind = 'local' and not exists (
-    select 1
-    from loops l
-    left join loop_arguments a
-      on a.recording_id = l.recording_id and a.form = l.form and a.first_item = l.first_item and a.position = x.position
-    where l.recording_id = x.recording_id and l.form = x.form and x.item between l.first_item and l.last_item
-      and (a.kind = 'carried' or x.item > l.first_item)
-  )
 ), stays as ( -- a declared local at the one place of what a loop hands on from layer to layer
   select a.form, a.first_item, a.position, min(x.slot) as slot
   from loop_arguments a
@@ -29,7 +18,7 @@ with step as ( -- items that stand alone, and the first of each loop
     and (o.position = a.position or o.position = a.source or o.source = a.position)
   join form_item_arguments x on x.recording_id = a.recording_id and x.form = a.form and x.position = o.position
     and x.item between l.first_item and l.last_item and x.slot_kind = 'local'
-  join named m on m.form = x.form and m.slot = x.slot
+  join declared m on m.form = x.form and m.slot = x.slot
   where a.recording_id = :recording and a.kind = 'carried' and a.period = 1
   group by a.form, a.first_item, a.position
 ), place as ( -- the frame of a callee comes first, as argument -1

@@ -14,16 +14,13 @@ NESTS ?= nests.c
 POLLY = -O3 -mllvm -polly -mllvm -polly-process-unprofitable -mllvm -polly-position=early ${"\\"}
     -mllvm -polly-detect-full-functions -mllvm -polly-code-generation=none -Rpass-analysis=polly -Rpass-missed=polly
 
-OBJECTS = main.o nests.o natives.o scop.o $(patsubst %.c,%.o,$(wildcard presk_*.c))
+OBJECTS = main.o $(NESTS:.c=.o) natives.o scop.o $(patsubst %.c,%.o,$(wildcard presk_*.c))
 
-main: $(OBJECTS)
+main: $(OBJECTS) FORCE
 	$(CC) $(CFLAGS) $(STRICT) -o $@ $(OBJECTS) -lm
 
-nests.o: $(NESTS) Makefile $(wildcard *.h)
-	$(CC) $(CFLAGS) $(STRICT) -Wall -c -o $@ $<
-
 %%.o: %.c Makefile $(wildcard *.h)
-	$(CC) $(CFLAGS) $(STRICT) -c -o $@ $<
+	$(CC) $(CFLAGS) $(STRICT) -Wall -c -o $@ $<
 
 check: main
 	./main
@@ -33,5 +30,7 @@ polly:
 
 clean:
 	rm -f main *.o
+
+FORCE:
 
 .PHONY: check polly clean

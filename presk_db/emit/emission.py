@@ -80,7 +80,13 @@ def emitted(
         names = [(str(s), int(n), str(name)) for s, n, name in wanted]
         reader.set_names(c_names(names, c_name(recording.name)))
     reader.fill("c_types", "type text, c_name text", list(STORED.items()))
-    set_packed(reader)
+    if generator.packs:
+        set_packed(reader)
+    for table in generator.tables:
+        try:
+            reader.fill_by(table.name, table.sql, binds)
+        except GeneratorBad as e:
+            raise GeneratorBad(e.message, f"table {table.name}") from None
     values: dict[str, Any] = {q.name: _rows(reader, q, binds) for q in generator.queries}
     values["program"] = SimpleNamespace(
         prefix=c_name(recording.name), name=recording.name, digest=recording.digest, **binds

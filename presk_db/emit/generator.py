@@ -2,8 +2,12 @@
 
 name = "c_program"
 names = "names.sql"                      namespace, number, wanted: made into C identifiers, the temporary table `names`
+packs = true                             optional: queries may join `packed` and `weight_places` (see schedules.py)
 [options]                                flags of `presk emit` with their defaults, bound in every query
 straight_line = false
+[[table]]                                a temporary table that the queries may join: the rows of a query of its own
+name = "declared"
+file = "declared.sql"
 [[query]]                                rows for the templates, under this name
 name = "buffers"
 file = "buffers.sql"
@@ -31,6 +35,9 @@ from presk_db.emit.printers import PRINTERS
 from presk_db.errors import GeneratorBad
 from presk_db.resources import resource_folder
 
+OWN_TABLES = ("names", "c_types", "packed", "weight_places", "packable")
+"""The temporary tables that every emission may have."""
+
 ROLES = ("input", "native_output", "exact_output", "seeded_weights", "exact_bounds")
 
 
@@ -43,6 +50,14 @@ class Query:
     group: tuple[str, ...]
     printer: str | None
     binds: dict[str, str]
+
+
+@dataclass(frozen=True)
+class TemporaryTable:
+    """A table that is filled once by a query, before the others run."""
+
+    name: str
+    sql: str
 
 
 @dataclass(frozen=True)
@@ -77,7 +92,9 @@ class Generator:
     name: str
     folder: Path
     names: str | None
+    packs: bool
     options: dict[str, bool]
+    tables: tuple[TemporaryTable, ...]
     queries: tuple[Query, ...]
     files: tuple[OutputFile, ...]
     tensors: tuple[TensorFile, ...]
@@ -97,14 +114,16 @@ def generator(name: str) -> Generator:
             document["name"],
             folder,
             _text(folder, document["names"]) if "names" in document else None,
+            document.get("packs", False),
             dict(document.get("options", {})),
+            tuple(TemporaryTable(t["name"], _text(folder, t["file"])) for t in _tables(document, "table", TABLE_KEYS)),
             tuple(_query(folder, q) for q in _tables(document, "query", QUERY_KEYS)),
             tuple(OutputFile(f["path"], f["template"], f.get("when")) for f in _tables(document, "file", FILE_KEYS)),
             tuple(TensorFile(t["path"], t["role"]) for t in _tables(document, "tensors", ("path", "role"))),
             tuple(Copy(c["folder"], c["pattern"]) for c in _tables(document, "copy", ("folder", "pattern"))),
         )
         for key in document:
-            if key not in ("name", "names", "options", "query", "file", "tensors", "copy"):
+            if key not in KEYS:
                 raise GeneratorBad(f"unknown key {key}", place)
         _check(found)
         return found
@@ -116,6 +135,8 @@ def generator(name: str) -> Generator:
         raise GeneratorBad(f"malformed: {e}", place) from None
 
 
+KEYS = ("name", "names", "packs", "options", "table", "query", "file", "tensors", "copy")
+TABLE_KEYS = ("name", "file")
 QUERY_KEYS = ("name", "file", "group", "print", "bind")
 FILE_KEYS = ("path", "template", "when")
 
@@ -143,6 +164,11 @@ def _check(g: Generator) -> None:
     """Raises ValueError where names do not refer to anything, are given twice, or a path leaves the output folder."""
     if not all(isinstance(v, bool) for v in g.options.values()):
         raise ValueError("an option's default must be true or false")
+    if not isinstance(g.packs, bool):
+        raise ValueError("packs must be true or false")
+    for table in g.tables:
+        if not table.name.isidentifier() or table.name in OWN_TABLES:
+            raise ValueError(f"a table needs a name of its own, not {table.name}")
     names = [q.name for q in g.queries]
     if len(set(names)) != len(names) or "program" in names:
         raise ValueError("queries need names of their own, other than program")

@@ -149,10 +149,11 @@ class _NestPrinter(StatementPrinter):
             self.line(f"{key} = presk_larger_i{bits}({key}, presk_key_{acc.type}({text}));")
         elif acc.kind == "argmax":
             key, new, is_more = self.aux(name, "key"), self.aux(name, "new"), self.aux(name, "is_more")
-            self.line(f"const {KEYS[acc.type]} {new} = presk_key_{acc.type}({text});")
-            self.line(f"const int {is_more} = {new} > {key};")
-            self.line(f"{key} = {is_more} ? {new} : {key};")
-            self.line(f"{name} = {is_more} ? {self.counted(acc)} : {name};")
+            with self.braces(""):
+                self.line(f"const {KEYS[acc.type]} {new} = presk_key_{acc.type}({text});")
+                self.line(f"const int {is_more} = {new} > {key};")
+                self.line(f"{key} = {is_more} ? {new} : {key};")
+                self.line(f"{name} = {is_more} ? {self.counted(acc)} : {name};")
         else:
             super().fold(acc, value)
 

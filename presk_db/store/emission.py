@@ -38,6 +38,11 @@ class EmissionReader:
             insert = f"insert into temp.{table} values ({', '.join(f':{n}' for n in names)})"
             self.connection.execute(text(insert), [dict(zip(names, row, strict=True)) for row in rows])
 
+    def fill_by(self, table: str, sql: str, binds: Mapping[str, int | str]) -> None:
+        """Makes a temporary table anew from a query's rows and columns."""
+        self.connection.execute(text(f"drop table if exists temp.{table}"))
+        self._result(f"create temporary table {table} as\n{sql}", binds)
+
     def rows(self, sql: str, binds: Mapping[str, int | str]) -> list[tuple[Any, ...]]:
         """The rows of a query as tuples."""
         return [tuple(row) for row in self._result(sql, binds)]

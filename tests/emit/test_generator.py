@@ -56,6 +56,10 @@ def emitting(folder: Path, empty: Engine, tmp_path: Path) -> Callable[[], None]:
         ('name = "c_program"', 'title = "c_program"', "the key name is missing"),
         ('name = "c_program"', 'name = "c_program"\ncolour = "red"', "unknown key colour"),
         ("straight_line = false", 'straight_line = "no"', "must be true or false"),
+        ("packs = true", "packs = 1", "packs must be true or false"),
+        ('name = "declared"', 'name = "names"', "a name of its own, not names"),
+        ('name = "declared"', 'name = "a b"', "a name of its own, not a b"),
+        ('file = "declared.sql"', 'file = "declared.sql"\ngroup = ["form"]', "unknown key group"),
         ('name = "weights"', 'name = "parts"', "names of their own"),
         ('name = "weights"', 'name = "program"', "names of their own"),
         ('file = "weights.sql"', 'file = "moon.sql"', "moon.sql cannot be read"),
@@ -89,6 +93,8 @@ def test_a_generator_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("file", "old", "new", "said"),
     [
+        ("declared.sql", "select", "selekt", r"E6001 table declared: the query fails: near"),
+        ("generator.toml", "packs = true", "packs = false", r"E6001 query \w+: the query fails: no such table: w"),
         ("weights.sql", "select", "selekt", r"E6001 query weights: the query fails: near"),
         ("weights.sql", ":recording", ":moon", r"E6001 query weights: the query fails: .*moon"),
         ("generator.toml", '["operation"]', '["moon"]', r"E6001 query operations: it has no column moon"),
