@@ -1,6 +1,5 @@
 """write_safetensors: a .safetensors file, streamed, whose bytes depend on nothing but the tensors."""
 
-import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from presk_db.checkpoints.mapped import PathLike, reason
 from presk_db.checkpoints.safetensors import HEADER_LIMIT, STORAGE
 from presk_db.checkpoints.source import Array, TensorInfo
 from presk_db.errors import OutputUnwritable, TensorShapeBad, TensorTypeBad
+from presk_db.tensor_header import tensor_header
 
 Chunk = Array | bytes
 Chunks = Iterable[Chunk] | Callable[[], Iterable[Chunk]]
@@ -58,7 +58,6 @@ def write_safetensors(
     plan = _sorted_plan(tensors, shown)
     header = _header(plan, shown)
     with replaced_file(shown) as file:
-        file.write(len(header).to_bytes(8, "little"))
         file.write(header)
         for tensor in plan:
             place = f"{shown} tensor {tensor.info.name}"
@@ -138,21 +137,14 @@ def _sorted_plan(
 
 
 def _header(plan: list[TensorToWrite], shown: str) -> bytes:
-    """The JSON header, padded: keys in the order of the plan, offsets from the end of the header."""
-    entries: dict[str, object] = {}
-    at = 0
-    for tensor in plan:
-        info = tensor.info
-        end = at + info.elements * np.dtype(STORAGE[info.dtype]).itemsize
-        entries[info.name] = {"dtype": info.dtype, "shape": [int(n) for n in info.shape], "data_offsets": [at, end]}
-        at = end
+    """The header's length and the header, of the tensors in the order of the plan."""
     try:
-        text = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode("utf-8")
+        header = tensor_header([(t.info.name, t.info.dtype, t.info.shape) for t in plan])
     except UnicodeEncodeError as error:
         raise OutputUnwritable("a tensor's name is not Unicode", shown) from error
-    if len(text) > HEADER_LIMIT - 8:
-        raise OutputUnwritable(f"the header would have {len(text)} bytes, more than readers take", shown)
-    return text + b" " * (-len(text) % 8)
+    if len(header) > HEADER_LIMIT:
+        raise OutputUnwritable(f"the header would have {len(header) - 8} bytes, more than readers take", shown)
+    return header
 
 
 def _stored_chunks(tensor: TensorToWrite, place: str) -> Iterator[Array]:

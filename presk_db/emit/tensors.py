@@ -1,19 +1,17 @@
-"""write_tensors: a recording's inputs, outputs or seeded weights as a safetensors file.
-
-The bytes are those of `presk_tensors` in C: compact header sorted by name, tensors in that order, padded to 8.
-"""
+"""write_tensors: a recording's inputs, outputs or seeded weights as a safetensors file, sorted by name."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from presk_db.draw import drawn_weight
-from presk_db.kernels.types import DTYPES, SIZES
+from presk_db.kernels.types import DTYPES
 from presk_db.store.emission import EmissionReader
 from presk_db.store.recordings import StoredRecording
+from presk_db.tensor_header import TensorHead, tensor_header
 
 _WEIGHTS = """
 select distinct tensor, shape, low_bits, high_bits from weight_parts where recording_id = :recording order by tensor
@@ -34,41 +32,33 @@ def write_tensors(reader: EmissionReader, recording: StoredRecording, role: str,
         ]
         bounds.sort(key=lambda bound: bound[0].encode())
         if bounds:
-            _write(path, [(name, "F64", a.shape, 8) for name, a in bounds], (a for _, a in bounds))
+            _write(path, [(name, "F64", a.shape) for name, a in bounds], (a for _, a in bounds))
         return
     if role == "seeded_weights":
         if recording.weights_kind == "seed":
             _write(path, *_weights(reader, recording))
         return
     tensors = sorted(reader.tensors(role), key=lambda t: t.name.encode())
-    heads = [(t.name, DTYPES[t.type], t.shape, SIZES[t.type]) for t in tensors]
+    heads = [(t.name, DTYPES[t.type], t.shape) for t in tensors]
     _write(path, heads, (t.data for t in tensors if t.data is not None))
 
 
-def _weights(reader: EmissionReader, recording: StoredRecording) -> tuple[list[Any], Iterator[Array]]:
+def _weights(reader: EmissionReader, recording: StoredRecording) -> tuple[list[TensorHead], Iterator[Array]]:
     rows = [(name, tuple(json.loads(shape)), *bits) for name, shape, *bits in reader.rows(_WEIGHTS, {})]
     rows.sort(key=lambda row: row[0].encode())
     seed = recording.weights_seed
     assert seed is not None, "seeded weights have a seed"
     drawn = (drawn_weight(seed, name, shape, _real(low), _real(high)) for name, shape, low, high in rows)
-    return [(name, "F32", shape, 4) for name, shape, *_ in rows], drawn
+    return [(name, "F32", shape) for name, shape, *_ in rows], drawn
 
 
 def _real(bits: int) -> float:
     return float(np.array(bits, np.int64).view(np.float64))
 
 
-def _write(path: Path, heads: Iterable[tuple[str, str, tuple[int, ...], int]], arrays: Iterable[Array]) -> None:
-    header: dict[str, Any] = {}
-    offset = 0
-    for name, dtype, shape, size in heads:
-        end = offset + size * int(np.prod(shape, dtype=np.int64))
-        header[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [offset, end]}
-        offset = end
-    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % 8)
+def _write(path: Path, heads: Sequence[TensorHead], arrays: Iterable[Array]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("wb") as file:
-        file.write(len(text).to_bytes(8, "little") + text)
+        file.write(tensor_header(heads))
         for array in arrays:
             file.write(np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
