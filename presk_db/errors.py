@@ -353,3 +353,9 @@ class ExactUnavailable(PreskError):
     """The exact computation needs the package python-flint."""
 
     code = "E7006"
+
+
+class HashesBad(PreskError):
+    """A file of hashes cannot be read, or it is not of the recording."""
+
+    code = "E7007"

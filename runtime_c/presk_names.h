@@ -27,6 +27,14 @@
 #define presk_free PRESK_SYM(presk_free)
 #define presk_rt_probe PRESK_SYM(presk_rt_probe)
 
+/* presk_hash.c */
+#define presk_hash_begin PRESK_SYM(presk_hash_begin)
+#define presk_hash_close PRESK_SYM(presk_hash_close)
+#define presk_hash_launch PRESK_SYM(presk_hash_launch)
+#define presk_hash_open PRESK_SYM(presk_hash_open)
+#define presk_hash_output PRESK_SYM(presk_hash_output)
+#define presk_hash_write PRESK_SYM(presk_hash_write)
+
 /* presk_profile.c */
 #define presk_profile_begin PRESK_SYM(presk_profile_begin)
 #define presk_profile_end PRESK_SYM(presk_profile_end)

@@ -2,10 +2,9 @@
 #ifndef ${program.prefix.upper()}_KERNELS_H
 #define ${program.prefix.upper()}_KERNELS_H
 
+#include "presk_hooks.h"
 #include "presk_kernel.h"
-#include "presk_profile.h"
 #include "presk_tensors.h"
-#include "presk_trace.h"
 
 #define k_team ${program.prefix}_k_team
 #define k_pack ${program.prefix}_k_pack

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 
 #include "model.h"
+#include "presk_hooks.h"
 #include "presk_tensors.h"
-#include "presk_profile.h"
 #include "presk_threads.h"
-#include "presk_trace.h"
 
 static const char usage[] =
     "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if inputs else ""}-o outputs.safetensors, or -m";
@@ -90,6 +89,10 @@ static const char *profile_runs; /* -r: how many runs are timed, after one that 
 static long profiled_runs;
 #endif
 
+#if defined(PRESK_HASH)
+static const char *hash_path; /* -s: where the hashes of what launches write go */
+#endif
+
 /* Reads the inputs, runs, writes the outputs. */
 static bool run(const char *program, const char *weights, const char *inputs, const char *outputs)
 {
@@ -145,7 +148,17 @@ static bool run(const char *program, const char *weights, const char *inputs, co
             (long long)${program.prefix.upper()}_ARENA_BYTES);
         goto end;
     }
+#if defined(PRESK_HASH)
+    if (hash_path != NULL && !presk_hash_open(hash_path, "${program.digest} ${"straight-line" if program.straight_line else "structured"}", &e)) {
+        goto end;
+    }
+#endif
     ${program.prefix}_run(&w, &in, &out, arena, presk_threads());
+#if defined(PRESK_HASH)
+    if (!presk_hash_close(hash_path, &e)) {
+        goto end;
+    }
+#endif
 #if defined(PRESK_PROFILE)
     presk_profile_reset(); /* the first run was the warm-up */
     for (long i = 0; i < profiled_runs; i++) {
@@ -205,6 +218,9 @@ int main(int argc, char **argv)
 #if defined(PRESK_PROFILE)
             : strcmp(argv[i], "-p") == 0 ? &profile_path
             : strcmp(argv[i], "-r") == 0 ? &profile_runs
+#endif
+#if defined(PRESK_HASH)
+            : strcmp(argv[i], "-s") == 0 ? &hash_path
 #endif
                                          : NULL;
         if (target == NULL || *target != NULL || i + 1 == argc) {

@@ -6,7 +6,10 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)in;
     (void)out;
     (void)arena;
-    PRESK_TRACE_BEGIN(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
+    PRESK_RUN_BEGINS(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
+% for o in outputs:
+    PRESK_RUN_WRITES(out->${o.name}, ${o.bytes});
+% endfor
     k_team((unsigned char *)arena + INT64_C(${sizes[0].arena_bytes}), threads < 1 ? 1 : threads);
 % for o in operations.values():
 ${c_call("    ", o[0].kernel, [a.argument for a in o])}

@@ -38,7 +38,10 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)in;
     (void)out;
     (void)arena;
-    PRESK_TRACE_BEGIN(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
+    PRESK_RUN_BEGINS(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
+% for o in outputs:
+    PRESK_RUN_WRITES(out->${o.name}, ${o.bytes});
+% endfor
     k_team((unsigned char *)arena + INT64_C(${sizes[0].arena_bytes}), threads < 1 ? 1 : threads);
 % for f in forms[-1:]:
 ${c_call("    ", f.name, [p.given for p in form_parameters[f.form]])}

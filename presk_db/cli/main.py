@@ -15,11 +15,12 @@ from presk_db.cli.show import kernels_text, launches_text, recordings_text, summ
 from presk_db.cli.speed import speed_commands
 from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
+from presk_db.conformance.diverge import divergence
 from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
-from presk_db.errors import CommandLineBad, DatabaseDamaged, MemoryShort, OutputUnwritable, PreskError
+from presk_db.errors import BitsDiffer, CommandLineBad, DatabaseDamaged, MemoryShort, OutputUnwritable, PreskError
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
 from presk_db.store.check import check_database
@@ -146,6 +147,23 @@ def check(
         kind = "straight-line" if r.straight_line else "structured"
         times = f"build {r.build_seconds:.1f} s, run {r.run_seconds:.2f} s"
         click.echo(f"{r.build}, {kind}: {r.bytes} bytes equal to the native run's ({times})")
+
+
+@cli.command()
+@click.argument("recording")
+@click.argument("hashes")
+@DB
+def diverge(recording: str, hashes: str, db: str) -> None:
+    """Names the first launch that wrote something else than RECORDING's: the kernel, the function, the model's line.
+
+    HASHES is what the program, built with CFLAGS=-DPRESK_HASH, writes with -s HASHES.
+    """
+    engine = open_database(db)
+    found = divergence(engine, find_recording(engine, recording), hashes)
+    if found is not None:
+        click.echo(found.text())
+        raise BitsDiffer(found.line, hashes)
+    click.echo(f"{hashes}: every launch wrote what the recording's wrote")
 
 
 speed_commands(cli, DB)

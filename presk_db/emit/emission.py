@@ -73,12 +73,7 @@ def emitted(
     """(path, text) of each rendered file, in the generator's order."""
     chosen = {**generator.options, **options}
     binds = {name: int(value) for name, value in chosen.items()}
-    if generator.names is not None:
-        wanted = reader.rows(generator.names, binds)
-        if wanted and len(wanted[0]) != 3:
-            raise GeneratorBad("it must give namespace, number, wanted", "the names' query")
-        names = [(str(s), int(n), str(name)) for s, n, name in wanted]
-        reader.set_names(c_names(names, c_name(recording.name)))
+    reader.set_names(_names(reader, recording, generator, binds))
     reader.fill("c_types", "type text, c_name text", list(STORED.items()))
     if generator.packs:
         set_packed(reader)
@@ -94,6 +89,22 @@ def emitted(
     for file in generator.files:
         if _wanted(file, chosen):
             yield file.path, rendered(generator.folder, file.template, values)
+
+
+def kernel_names(reader: EmissionReader, recording: StoredRecording, generator: Generator) -> dict[int, str]:
+    """The name of each kernel in the generator's files, by the kernel's id."""
+    binds = {name: int(value) for name, value in generator.options.items()}
+    return {n: name for space, n, name in _names(reader, recording, generator, binds) if space == "kernel"}
+
+
+def _names(
+    reader: EmissionReader, recording: StoredRecording, generator: Generator, binds: Mapping[str, int]
+) -> list[tuple[str, int, str]]:
+    """(namespace, number, identifier) of everything that the generator names."""
+    wanted = reader.rows(generator.names, binds) if generator.names is not None else []
+    if wanted and len(wanted[0]) != 3:
+        raise GeneratorBad("it must give namespace, number, wanted", "the names' query")
+    return c_names([(str(s), int(n), str(name)) for s, n, name in wanted], c_name(recording.name))
 
 
 def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:

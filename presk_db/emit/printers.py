@@ -44,20 +44,17 @@ def _launch(kernel: Kernel, name: str, schedule: Schedule, scratch: int, pieces:
         memory = ["    unsigned char *const scratch = team.scratch;"]
     call = f"{name}_part({', '.join([*own, *names])})"
     written = [
-        f"    PRESK_TRACE_WRITE({a.name}, {prod(a.shape)} * sizeof *{a.name});"
-        for a in kernel.arrays
+        f"    PRESK_LAUNCH_WRITES({position}, PRESK_{a.type.upper()}, {a.name}, {prod(a.shape)});"
+        for position, a in enumerate(kernel.arrays)
         if a.mode == "out"
     ]
-    if units(kernel, schedule) == 0:
-        return [*written, *(f"    (void){n};" for n in names)]
-    return [
-        *memory,
-        *written,
-        "    PRESK_PROFILE_BEGIN();",
+    launch = [
         f"    PRESK_LAUNCH({units(kernel, schedule)}, presk_least({pieces}, team.threads),",
         f"        {call});",
-        "    PRESK_PROFILE_END();",
     ]
+    if units(kernel, schedule) == 0:
+        memory, launch = [], [f"    (void){n};" for n in names]
+    return [*memory, *written, "    PRESK_LAUNCH_BEGINS();", *launch, "    PRESK_LAUNCH_ENDS();"]
 
 
 def _c_nest(row: Any) -> dict[str, Any]:

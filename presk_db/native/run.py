@@ -15,6 +15,7 @@ from presk_db.kernels.schedule import Schedule
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.environment import check_float_environment
 from presk_db.native.execute import run_kernel
+from presk_db.native.hashing import hash_of
 from presk_db.native.numbers import STORAGE, Array, canonical
 from presk_db.recording.events import CallEntered, CallLeft, Launched, Recorder
 
@@ -63,13 +64,19 @@ def run(
         numbers = _numbers(launch, scalars or {})
         start = perf_counter_ns()
         execute(launch.kernel, views, numbers)
-        recorder.event(Launched(number, perf_counter_ns() - start))
+        nanoseconds = perf_counter_ns() - start
+        recorder.event(Launched(number, nanoseconds, _hashes(launch.kernel, views)))
         memory.free_after(number)
         if progress is not None:
             progress(number + 1, len(order.launches))
     path.go(None)
     outputs = (b for b in order.buffers if b.role == "output")
     return {b.id: canonical(memory.flat(b.id).reshape(b.shape), b.type) for b in outputs}
+
+
+def _hashes(kernel: Kernel, views: Sequence[Array]) -> tuple[int, ...]:
+    """The hashes of what a launch has written, in the order of its array arguments."""
+    return tuple(hash_of(v, a.type) for a, v in zip(kernel.arrays, views, strict=True) if a.mode == "out")
 
 
 def check_contents(buffer: Buffer, array: Array) -> None:

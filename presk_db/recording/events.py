@@ -29,10 +29,11 @@ class CallLeft:
 
 @dataclass(frozen=True)
 class Launched:
-    """The launch with this number ran, in so many nanoseconds."""
+    """The launch with this number ran, in so many nanoseconds; `hashes` are those of the arrays that it wrote, in order."""
 
     launch: int
     nanoseconds: int
+    hashes: tuple[int, ...] = ()
 
 
 Event = CallEntered | CallLeft | Launched

@@ -59,3 +59,8 @@ def float_bits(value: float) -> int:
 def float_from_bits(bits: int) -> float:
     """The f64 with this bit pattern."""
     return float(struct.unpack("<d", struct.pack("<q", bits))[0])
+
+
+def signed(word: int) -> int:
+    """The 64-bit word as SQLite's signed integer."""
+    return word - 2**64 if word >= 2**63 else word

@@ -6,7 +6,9 @@ from sqlalchemy import Connection
 
 from presk_db.store.columns import METADATA
 
-LOCAL = ("native_runs", "launch_times", "weight_files")
+LOCAL = (
+    "native_runs", "launch_times", "weight_files", "measurements", "benchmarks", "benchmark_launches", "benchmark_rivals"
+)  # fmt: skip
 """The tables of what stays on the recording machine."""
 
 

@@ -10,7 +10,7 @@ from presk_db.kernels.ir import Kernel
 from presk_db.kernels.launches import LaunchOrder, View, WeightPart
 from presk_db.recording.events import Launched, Recording
 from presk_db.store import tables
-from presk_db.store.digest import float_bits, recording_digest
+from presk_db.store.digest import float_bits, recording_digest, signed
 from presk_db.store.engine import writing
 from presk_db.store.frames import write_frames
 from presk_db.store.kernel_rows import Row, access_rows, loop_rows, parameter_rows, shape_text, statement_rows
@@ -44,7 +44,7 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
         _insert_what_there_is(connection, order, recording_id, views)
         _insert_what_happened(connection, order, recording_id, views)
         insert_plan(connection, recording_id, recording.plan)
-        _insert_times(connection, recording, recording_id)
+        _insert_events(connection, recording, recording_id)
         insert_tensors(connection, recording_id, recording.tensors)
         if recording_id == 1:
             for index in tables.LATE_INDEXES:
@@ -75,9 +75,19 @@ def _insert_recording(connection: Connection, recording: Recording, recording_id
         _put(connection, tables.weight_files, [(recording_id, weights.path)])
 
 
-def _insert_times(connection: Connection, recording: Recording, recording_id: int) -> None:
-    taken = {event.launch: int(event.nanoseconds) for event in recording.events if isinstance(event, Launched)}
-    _put(connection, tables.launch_times, ((recording_id, n, taken[n]) for n in sorted(taken)))
+def _insert_events(connection: Connection, recording: Recording, recording_id: int) -> None:
+    """What each launch took, and the hashes of what it wrote."""
+    launched = {event.launch: event for event in recording.events if isinstance(event, Launched)}
+    times = ((recording_id, n, int(launched[n].nanoseconds)) for n in sorted(launched))
+    _put(connection, tables.launch_times, times)
+    written = {k.digest: [n for n, a in enumerate(k.arrays) if a.mode == "out"] for k in recording.order.kernels()}
+    hashes = (
+        (recording_id, n, position, signed(value))
+        for n in sorted(launched)
+        if launched[n].hashes
+        for position, value in zip(written[recording.order.launches[n].kernel.digest], launched[n].hashes, strict=True)
+    )
+    _put(connection, tables.launch_hashes, hashes)
 
 
 def _insert_what_there_is(connection: Connection, order: LaunchOrder, r: int, views: dict[View, int]) -> None:

@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0004"
+SCHEMA_VERSION = "0005"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -115,6 +115,13 @@ launch_arguments = table(
 launch_scalars = table(
     "launch_scalars",
     "recording_id operation position name:text",
+    "recording_id operation position",
+    within("operation", "launches.operation"),
+)
+
+launch_hashes = table(
+    "launch_hashes",
+    "recording_id operation position hash",
     "recording_id operation position",
     within("operation", "launches.operation"),
 )

@@ -248,3 +248,18 @@ def test_check_needs_the_recorded_weights(work: Path, presk: Presk, fails: Fails
 
 def test_check_with_a_compiler_that_is_not_there(recorded: Path, fails: Fails) -> None:
     assert "no_such_cc" in fails("E7001", "check", "tiny", "--cc", "no_such_cc")
+
+
+def test_diverge(recorded: Path, presk: Presk, fails: Fails) -> None:
+    (recorded / "no").write_text("hashes\n")
+    assert "-DPRESK_HASH" in fails("E7007", "diverge", "tiny", "no")
+    assert "no such file" in fails("E7007", "diverge", "tiny", "nowhere").lower()
+    (digest,) = (line.split()[1] for line in presk("list").out.splitlines()[1:])
+    assert presk("emit", "tiny", "-o", "out").status == 0
+    full = (recorded / "out" / "README.md").read_text().split("recording\n`")[1][:64]
+    assert full.startswith(digest)
+    (recorded / "hashes").write_text(f"presk hashes 1\nrecording {full} structured\n")
+    said = presk("diverge", "tiny", "hashes")
+    assert said.status == 1
+    assert said.out.splitlines()[0] == "the first launch that differs: the run ended before it was done"
+    assert said.err.startswith("presk: error E7003 hashes: operation 0: k_gather_add in forward at gpt2.py:")
