@@ -4,6 +4,7 @@ select
   n.name,
   k.text as kernel_text,
   0 as packed,
+  null as plan,
   case count(*) when 1 then 'once' when 2 then 'twice' else count(*) || ' times' end as uses
 from launches l
 join kernels k on k.id = l.kernel_id
