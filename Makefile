@@ -46,10 +46,16 @@ check-portability: $(VENV)/.test ## builds and runs programs for every compiler 
 check-kernels: $(VENV)/.test ## every primitive's kernels: NumPy, compiled and emitted C, bit for bit
 	$(BIN)/python -m tests.kernels.kernel_conformance
 
+bench: $(VENV)/.core ## times the course GPT's program beside the machine's limits, and PyTorch where it is installed
+	@mkdir -p $(DEMO)
+	$(BIN)/presk record fixtures/course_gpt/config.json --executor compiled --name course-gpt --db $(DEMO)/bench.db
+	$(BIN)/presk bench course-gpt --db $(DEMO)/bench.db
+	$(BIN)/presk query roofline course-gpt --db $(DEMO)/bench.db
+
 help: ## lists these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
 
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels help clean
+.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels bench help clean

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-static long long *times; /* of launches 0 .. count-1, in nanoseconds */
+static long long *times; /* of launches, in nanoseconds; of a run as -1 - nanoseconds */
 static size_t count;
 static size_t room;
-static long long started;
+static long long started, run_started;
 
 static long long now(void)
 {
@@ -24,9 +24,8 @@ void presk_profile_begin(void)
     started = now();
 }
 
-void presk_profile_end(void)
+static void keep(long long time)
 {
-    long long end = now();
     if (count == room) {
         size_t more = room > 0 ? 2 * room : 1024;
         long long *grown = realloc(times, more * sizeof *times);
@@ -36,7 +35,22 @@ void presk_profile_end(void)
         times = grown;
         room = more;
     }
-    times[count++] = end - started;
+    times[count++] = time;
+}
+
+void presk_profile_end(void)
+{
+    keep(now() - started);
+}
+
+void presk_profile_run_begin(void)
+{
+    run_started = now();
+}
+
+void presk_profile_run_end(void)
+{
+    keep(-1 - (now() - run_started));
 }
 
 void presk_profile_reset(void)
@@ -51,8 +65,13 @@ bool presk_profile_save(const char *path, presk_error *e)
         return presk_fail(e, PRESK_E_UNWRITABLE, path, "cannot be made");
     }
     bool good = true;
+    size_t launch = 0;
     for (size_t i = 0; i < count; i++) {
-        good = fprintf(file, "%zu %lld\n", i, times[i]) > 0 && good;
+        if (times[i] < 0) {
+            good = fprintf(file, "run %lld\n", -1 - times[i]) > 0 && good;
+        } else {
+            good = fprintf(file, "%zu %lld\n", launch++, times[i]) > 0 && good;
+        }
     }
     good = fclose(file) == 0 && good;
     return good || presk_fail(e, PRESK_E_UNWRITABLE, path, "cannot be written");

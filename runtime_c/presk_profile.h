@@ -11,9 +11,12 @@
 
 void presk_profile_begin(void); /* a launch starts */
 void presk_profile_end(void);   /* it is done: its time is kept */
+void presk_profile_run_begin(void); /* a whole run starts */
+void presk_profile_run_end(void);   /* it is done */
 void presk_profile_reset(void); /* forgets all times: the next launch has the number 0 */
 
-/* Writes a line "number nanoseconds" for each launch since the last reset to the file at `path`. */
+/* Writes what was timed since the last reset to the file at `path`: a line "number nanoseconds" for each launch, with
+ * "run nanoseconds" behind the launches of each run. */
 bool presk_profile_save(const char *path, presk_error *e);
 
 #define PRESK_PROFILE_BEGIN() presk_profile_begin()

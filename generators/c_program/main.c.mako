@@ -162,7 +162,9 @@ static bool run(const char *program, const char *weights, const char *inputs, co
 #if defined(PRESK_PROFILE)
     presk_profile_reset(); /* the first run was the warm-up */
     for (long i = 0; i < profiled_runs; i++) {
+        presk_profile_run_begin();
         ${program.prefix}_run(&w, &in, &out, arena, presk_threads());
+        presk_profile_run_end();
     }
     if (profile_path != NULL && !presk_profile_save(profile_path, &e)) {
         goto end;

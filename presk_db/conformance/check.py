@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
-from presk_db.checkpoints.convert import write_exactly
 from presk_db.conformance.program import Build, built, compare_outputs, ran
-from presk_db.conformance.sources import recorded_source
+from presk_db.conformance.sources import recorded_weights
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
 from presk_db.store.emission import emission_reader
@@ -47,7 +46,8 @@ def checked(
     results: list[Checked] = []
     with tempfile.TemporaryDirectory(prefix="presk-check-") as name:
         work = Path(name)
-        file = _weights(engine, recording, weights, work, progress)
+        progress("weights")
+        file = recorded_weights(engine, recording, weights, work)
         for straight in straight_line:
             folder = work / ("straight" if straight else "program")
             progress("emit")
@@ -71,18 +71,3 @@ def checked(
 
 INPUTS = "conformance/inputs.safetensors"
 OUTPUTS = "conformance/outputs.safetensors"
-
-
-def _weights(
-    engine: Engine, recording: StoredRecording, given: str | None, work: Path, progress: Progress
-) -> Path | None:
-    """The weights file for the program: the user's own where it is one safetensors file, else converted into `work`."""
-    if recording.weights_kind != "file":
-        return None
-    progress("weights")
-    path, source = recorded_source(engine, recording, given)
-    if path.endswith(".safetensors"):
-        return Path(path)
-    target = work / "weights.safetensors"
-    write_exactly(target, source)
-    return target

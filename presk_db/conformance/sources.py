@@ -1,7 +1,8 @@
-"""recorded_source: the checkpoint that a recording was made from."""
+"""recorded_source, recorded_weights: the checkpoint that a recording was made from."""
 
 from pathlib import Path
 
+from presk_db.checkpoints.convert import write_exactly
 from presk_db.checkpoints.open import open_weights
 from presk_db.checkpoints.source import TensorSource
 from presk_db.errors import WeightsNotFound
@@ -21,3 +22,17 @@ def recorded_source(engine: Engine, recording: StoredRecording, given: str | Non
     if source.digest() != recording.weights_digest:
         raise WeightsNotFound("these are not the weights that were recorded: their SHA-256 differs", str(path))
     return path, source
+
+
+def recorded_weights(engine: Engine, recording: StoredRecording, given: str | None, work: Path) -> Path | None:
+    """The weights file for the program, None where it draws them: the user's own where it is one safetensors file, else
+    converted into the folder `work`. Raises WeightsNotFound (E7004) where it is missing or changed.
+    """
+    if recording.weights_kind != "file":
+        return None
+    path, source = recorded_source(engine, recording, given)
+    if path.endswith(".safetensors"):
+        return Path(path)
+    target = work / "weights.safetensors"
+    write_exactly(target, source)
+    return target
