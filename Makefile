@@ -52,10 +52,13 @@ bench: $(VENV)/.core ## times the course GPT's program beside the machine's limi
 	$(BIN)/presk bench course-gpt --db $(DEMO)/bench.db
 	$(BIN)/presk query roofline course-gpt --db $(DEMO)/bench.db
 
+check-tokenizer: $(VENV)/.test ## the C tokenizer against the tokenizers library on 10 MB; GGUF=FILE adds SmolLM2's
+	$(BIN)/python -m tests.tokenizer.check_tokenizer 10 $(GGUF)
+
 help: ## lists these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 20
 
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels bench help clean
+.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels check-tokenizer bench help clean

@@ -124,6 +124,12 @@ class OutputUnwritable(PreskError):
     code = "E1108"
 
 
+class TokenizerBad(PreskError):
+    """A tokenizer is malformed, has a part that presk does not know, or is not the model's."""
+
+    code = "E1109"
+
+
 # --- E12 the language -------------------------------------------------------------------------------------------
 
 

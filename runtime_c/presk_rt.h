@@ -239,6 +239,7 @@ static inline float presk_f32_from_i64(int64_t i)
 #define PRESK_E_SHAPE 1106      /* a tensor has another shape */
 #define PRESK_E_TYPE 1107       /* a tensor has a type that cannot be read as asked */
 #define PRESK_E_UNWRITABLE 1108 /* a file cannot be written */
+#define PRESK_E_TOKENIZER 1109  /* a tokenizer file breaks the format, or is not the model's */
 #define PRESK_E_RANGE 1204      /* an integer input is out of range */
 #define PRESK_E_INPUT 1205      /* an input is bad */
 #define PRESK_E_FLOATS 4001     /* the floating-point environment would change the bits */

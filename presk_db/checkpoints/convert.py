@@ -18,7 +18,7 @@ from presk_db.checkpoints.mapped import PathLike, reason
 from presk_db.checkpoints.safetensors_write import Chunk, Chunks, replaced_file, write_safetensors
 from presk_db.checkpoints.source import Array, TensorSource, is_float32
 from presk_db.checkpoints.tokenizer import tokenizer_from_gguf
-from presk_db.errors import OutputUnwritable
+from presk_db.errors import OutputUnwritable, TokenizerBad
 
 Progress = Callable[[int, int, str], None]  # tensors done, tensors in all, the name at hand
 
@@ -54,7 +54,7 @@ def convert(gguf_path: PathLike, out_folder: PathLike, progress: Progress | None
     """
     file = GgufFile(gguf_path)
     config = config_from_gguf(file)
-    tokenizer = tokenizer_from_gguf(file)
+    tokenizer = _tokenizer(file)
     source = HfGguf(file)
     shown = os.fspath(out_folder)
     texts = {"config.json": config}
@@ -66,6 +66,14 @@ def convert(gguf_path: PathLike, out_folder: PathLike, progress: Progress | None
                 out.write((json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False) + "\n").encode("utf-8"))
         tensors = write_exactly(os.path.join(folder, "model.safetensors"), source, progress)
     return Converted(shown, tuple(sorted([*texts, "model.safetensors"])), config, tensors)
+
+
+def _tokenizer(file: GgufFile) -> dict[str, Any] | None:
+    """The tokenizer.json, or None where the metadata do not describe one that presk knows."""
+    try:
+        return tokenizer_from_gguf(file)
+    except TokenizerBad:
+        return None
 
 
 def write_exactly(

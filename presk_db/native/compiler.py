@@ -22,8 +22,10 @@ FLAGS: tuple[str, ...] = (
 _RUNTIME = ("presk_rt", "presk_math")  # the parts of the runtime that kernels call begin so
 
 
-def shared_library(source: str, flags: Sequence[str] = FLAGS) -> Path:
+def shared_library(source: str, flags: Sequence[str] = FLAGS, folder: str | None = None) -> Path:
     """The path of a shared library of `source`, which may include the runtime's headers and calls its functions.
+
+    With `folder`, the files of that folder of the runtime belong to it too.
 
     It stays in a cache under the folder for temporary files, named by the digest of the text, the runtime, the
     compiler and the flags; so do the objects of the runtime.
@@ -33,12 +35,13 @@ def shared_library(source: str, flags: Sequence[str] = FLAGS) -> Path:
     """
     compiler = shlex.split(os.environ.get("CC", "cc"))
     runtime = resource_folder("runtime_c")
-    headers = [p.read_text() for p in sorted(runtime.glob("*.h"))]
-    command = [*compiler, *flags, "-fPIC", f"-I{runtime}"]
+    more = [] if folder is None else sorted((runtime / folder).glob("*.[ch]"))
+    headers = [p.read_text() for p in (*sorted(runtime.glob("*.h")), *more) if p.suffix == ".h"]
+    command = [*compiler, *flags, "-fPIC", f"-I{runtime}", *([] if folder is None else [f"-I{runtime / folder}"])]
     base = [*compiler, _version(tuple(compiler)), *flags, *headers]
     objects: list[Path] = []
-    for file in sorted(runtime.glob("*.c")):
-        if file.name.startswith(_RUNTIME):
+    for file in (*sorted(runtime.glob("*.c")), *more):
+        if file.suffix == ".c" and (file in more or file.name.startswith(_RUNTIME)):
             text = file.read_text()
             objects.append(_made([*base, text], ".o", lambda out, f=file: [*command, "-c", "-o", out, str(f)]))  # type: ignore[misc]
 
