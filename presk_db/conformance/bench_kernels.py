@@ -204,7 +204,7 @@ def main() -> None:
     given = parser.parse_args()
     model = model_from_config(json.loads(given.config.read_text()))
     dims = {n: int(v) for n, v in (part.split("=") for part in given.dims.split(","))}
-    order = launch_order(model.graph(given.entry, model.dimensions(dims)), realization_of_type(given.type))
+    order = launch_order(model.graph(given.entry, model.dimensions(dims, given.entry)), realization_of_type(given.type))
     packed = weight_kernels(order)
     kernels = [(label, k) for label, k in labelled_kernels(order) if given.only in label]
     schedules = {k.digest: default_schedule(k, k.digest in packed) for _, k in kernels}

@@ -212,9 +212,12 @@ def _rules() -> dict[str, Callable[..., Values]]:
         "iota": _iota,
         "gather": lambda e, table, index: table[index],
         "scatter_add": _scattered,
+        "take_rows": lambda e, x, start: x[_run(e, int(start), e.outputs[0].shape)],
+        "put_rows": _put,
         "stop": lambda e, x: x,
         "site": lambda e, x: x,
         "update": lambda e, x: x,
+        "seen": lambda e, x, start: x,
         "concat": _concat,
         "matmul": lambda e, a, b: balls.product(a, b),
     }
@@ -224,6 +227,18 @@ def _slice(e: Equation, x: Values) -> Values:
     start, axis = e["start"], e["axis"]
     part: Values = x[(slice(None),) * axis + (slice(start, start + e.outputs[0].shape[axis]),)]
     return part
+
+
+def _run(e: Equation, start: int, shape: tuple[int, ...]) -> tuple[slice, ...]:
+    return (*(slice(None),) * e["axis"], slice(start, start + shape[e["axis"]]))
+
+
+def _put(e: Equation, x: Values, rows: Values, start: Values) -> Values:
+    if rows.dtype == object:
+        x = balls.balls(x)
+    result = x.copy()
+    result[_run(e, int(start), e.inputs[1].shape)] = rows
+    return result
 
 
 def _const(e: Equation) -> Values:

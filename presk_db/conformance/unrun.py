@@ -21,7 +21,7 @@ def unrun(
     Only measurements and tests make one: a recording that a user keeps has been run.
     """
     model = model_from_config(config)
-    graph = model.graph(entry, model.dimensions(dims))
+    graph = model.graph(entry, model.dimensions(dims, entry))
     chosen = realization_of_type(realization) if isinstance(realization, str) else realization
     return Recording(
         name=name,

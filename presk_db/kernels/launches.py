@@ -16,7 +16,10 @@ Role = Literal["input", "weight", "temp", "output"]
 
 @dataclass(frozen=True)
 class Buffer:
-    """One piece of memory. `name` is a site's or a parameter's name; `limit` bounds the integers of an i64 buffer."""
+    """One piece of memory. `name` is a site's or a parameter's name; `limit` bounds the integers of an i64 buffer.
+
+    An output that is `given` is some state of the caller's: it has contents before the run, which the run changes.
+    """
 
     id: int
     role: Role
@@ -24,6 +27,7 @@ class Buffer:
     type: str
     shape: tuple[int, ...]
     limit: int | None = None
+    given: bool = False
 
     @property
     def elements(self) -> int:

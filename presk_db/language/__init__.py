@@ -18,7 +18,7 @@ from presk_db.language.nn import (
     token_losses,
 )
 from presk_db.language.optimizers import adamw, clip_factor, sgd
-from presk_db.language.parameters import int_input, parameter, real_input, scalar_input
+from presk_db.language.parameters import int_input, parameter, real_input, scalar_input, state_input
 from presk_db.language.primitives import (
     absolute,
     amax,
@@ -41,6 +41,7 @@ from presk_db.language.primitives import (
     mean,
     minimum,
     positions,
+    put_rows,
     real,
     reshape,
     scatter_add,
@@ -52,6 +53,7 @@ from presk_db.language.primitives import (
     sqrt,
     stop,
     sum,
+    take_rows,
     tanh,
     transpose,
     update,
@@ -94,6 +96,7 @@ __all__ = [
     "minimum",
     "parameter",
     "positions",
+    "put_rows",
     "real",
     "real_input",
     "reshape",
@@ -110,8 +113,10 @@ __all__ = [
     "site",
     "softmax",
     "sqrt",
+    "state_input",
     "stop",
     "sum",
+    "take_rows",
     "tanh",
     "target_count",
     "token_losses",

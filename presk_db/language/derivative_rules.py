@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from presk_db.errors import EntryBad
 from presk_db.language.graph import Equation, Var
 from presk_db.language.primitives import (
     COMPARE,
@@ -116,6 +117,10 @@ def reduced_to(g: Tensor, shape: tuple[int, ...]) -> Tensor:
     return reshape(g, *shape)
 
 
+def _no_rule(r: At) -> Cotangent:
+    raise EntryBad(f"{r.equation.op} has no derivative", r.equation.source)
+
+
 def _silu(r: At) -> Tensor:
     s = sigmoid(r.a)
     return r.g * (s * (1.0 + r.a * (1.0 - s)))
@@ -207,6 +212,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "reduce_max": (_largest,),
     "const": (),
     "iota": (),
+    "take_rows": (_no_rule, None),
+    "seen": (_no_rule, None),
+    "put_rows": (_no_rule, _no_rule, None),
     "gather": (lambda r: scatter_add(r.b, r.g, r.shape()[0]), None),
     "scatter_add": (None, lambda r: gather(r.g, r.a)),
     "matmul": (lambda r: matmul(r.g, transpose(r.b)), _right),

@@ -85,7 +85,8 @@ class Parameter:
 class Input:
     """What a caller gives: reals, or integers in [0, limit).
 
-    A `scalar` is one finite real number, an f64 whatever the realization. Drawn from a seed, reals are uniform in
+    A `scalar` is one finite real number, an f64 whatever the realization. A `state` is memory that the caller keeps: the
+    entry writes it in place and gives it back as the result of the same name. Drawn from a seed, reals are uniform in
     [low, high): always `low` where both are equal.
     """
 
@@ -95,6 +96,7 @@ class Input:
     scalar: bool = False
     low: float = -1.0
     high: float = 1.0
+    state: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +126,8 @@ class Graph:
 
 def _input_text(name: str, i: Input) -> str:
     drawn = f" in [{i.low},{i.high})" if (i.low, i.high) != (-1.0, 1.0) or i.scalar else ""
-    return f"input {name_text(name)}: {type_text(i.kind, i.shape, i.limit)}{drawn}{' scalar' if i.scalar else ''}"
+    marks = f"{' scalar' if i.scalar else ''}{' state' if i.state else ''}"
+    return f"input {name_text(name)}: {type_text(i.kind, i.shape, i.limit)}{drawn}{marks}"
 
 
 def _collect(function: Function, found: dict[int, Function]) -> None:

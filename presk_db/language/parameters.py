@@ -34,6 +34,11 @@ def scalar_input(value: float) -> Input:
     return Input("real", (), scalar=True, low=value, high=value)
 
 
+def state_input(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
+    """Reals that the caller keeps from run to run: `put_rows` writes them in place, and the entry returns them by name."""
+    return Input("real", shape, low=low, high=high, state=True)
+
+
 def int_input(*shape: int, limit: int) -> Input:
     """An input of integers in [0, limit), such as tokens."""
     return Input("int", shape, limit)

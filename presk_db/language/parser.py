@@ -1,7 +1,7 @@
 """graph_from_text: a graph from its text, the inverse of `Graph.text`.
 
 parameter NAME: real[SHAPE] in [LOW,HIGH) from "TENSOR"[SHAPE] transposed, ...      or   from "T.{}"[SHAPE] for 0..N
-input NAME: TYPE in [LOW,HIGH) scalar                                                  (the range and `scalar` may lack)
+input NAME: TYPE in [LOW,HIGH) scalar                                                  (the range and `scalar` may lack; or `state`)
 result NAME
 
 function NAME(v0: TYPE, ...)  # SOURCE
@@ -23,7 +23,7 @@ _TYPE = re.compile(r"(real|int|bool)\[([0-9,]*)\](?:<([0-9]+))?")
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _NAME = re.compile(rf"({_STRING}|[A-Za-z_][A-Za-z0-9_.]*)")
 _RANGE = re.compile(r": real\[([0-9,]*)\] in \[([^,]+),([^)]+)\)")
-_INPUT = re.compile(r"(\S+)(?: in \[([^,]+),([^)]+)\))?( scalar)?")
+_INPUT = re.compile(r"(\S+)(?: in \[([^,]+),([^)]+)\))?( scalar)?( state)?")
 _SOURCE = re.compile(rf"({_STRING})\[([0-9,]*)\]( transposed)?")
 _LAYERS = re.compile(r" for 0\.\.([0-9]+)")
 _VARIABLE = re.compile(r"(v[0-9]+): (\S+)")
@@ -238,7 +238,7 @@ def _input(text: str) -> Input:
         return Input(*_type(text))
     kind, shape, limit = _type(found.group(1))
     low, high = (float(n) if n else d for n, d in zip(found.group(2, 3), (-1.0, 1.0), strict=True))
-    return Input(kind, shape, limit, found.group(4) is not None, low, high)
+    return Input(kind, shape, limit, found.group(4) is not None, low, high, found.group(5) is not None)
 
 
 def _parameter(text: str) -> Parameter:

@@ -26,11 +26,12 @@ LAYOUT = ("reshape", "transpose", "slice", "broadcast")
 REDUCTIONS = ("reduce_sum", "reduce_max", "argmax")
 """Equations that fold one axis, which is the attribute `axis`."""
 
-MARKS = ("stop", "site", "update")
-"""Equations that give their operand itself and say something about it: see `stop`, `site` and `update`."""
+MARKS = ("stop", "site", "update", "seen")
+"""Equations that give their first operand itself and say something about it: see the functions of these names."""
 
 PRIMITIVES = (
-    *ELEMENTWISE, *LAYOUT, *REDUCTIONS, *MARKS, "const", "iota", "gather", "scatter_add", "concat", "matmul",
+    *ELEMENTWISE, *LAYOUT, *REDUCTIONS, *MARKS, "const", "iota", "gather", "scatter_add", "take_rows", "put_rows", "concat",
+    "matmul",
 )  # fmt: skip
 
 Number = int | float
@@ -256,6 +257,35 @@ def scatter_add(index: Tensor, updates: Tensor, rows: int) -> Tensor:
     return emit("scatter_add", [index, updates], "real", (rows, *updates.shape[rank:]))
 
 
+def _run(x: Tensor, start: Tensor, count: int, axis: int, op: str) -> int:
+    """The axis, counted from the first; ShapeBad unless every run of `count` rows from `start` on lies inside it."""
+    axis = axis_number(x, axis)
+    _kind(start, ("int",), op)
+    limit = start.var.limit
+    _need(start.shape == () and limit is not None, f"{op} starts at one integer whose range is known")
+    fits = limit is not None and 0 <= count <= x.shape[axis] - (limit - 1)
+    _need(fits, f"{count} rows from below {limit} on leave axis {axis} of {list(x.shape)}")
+    return axis
+
+
+def take_rows(x: Tensor, start: Tensor, count: int, axis: int = 0) -> Tensor:
+    """Elements `start` to `start + count - 1` along one axis; `start` is an integer of the run, and they lie inside."""
+    axis = _run(x, start, count, axis, "take_rows")
+    return emit(
+        "take_rows", [x, start], x.kind, (*x.shape[:axis], count, *x.shape[axis + 1 :]), x.var.limit, axis=axis
+    )
+
+
+def put_rows(x: Tensor, rows: Tensor, start: Tensor, axis: int = 0) -> Tensor:
+    """`x` with `rows` in the place of its elements from `start` on along one axis; `x` is some state, written in place."""
+    _kind(rows, (x.kind,), "put_rows")
+    _need(len(rows.shape) == len(x.shape), f"put_rows of {list(rows.shape)} into {list(x.shape)}")
+    axis = _run(x, start, rows.shape[axis_number(x, axis)], axis, "put_rows")
+    rest = all(n == m or a == axis for a, (n, m) in enumerate(zip(rows.shape, x.shape, strict=True)))
+    _need(rest, f"put_rows of {list(rows.shape)} into {list(x.shape)}")
+    return emit("put_rows", [x, rows, start], x.kind, x.shape, x.var.limit, axis=axis)
+
+
 def stop(x: Tensor) -> Tensor:
     """`x`, taken as a constant by derivatives."""
     return emit("stop", [x], x.kind, x.shape, x.var.limit)
@@ -270,6 +300,15 @@ def site(x: Tensor) -> Tensor:
 def update(x: Tensor) -> Tensor:
     """`x`, the new value of some state: EntryBad (E1203) where no result of the entry depends on it."""
     return emit("update", [x], x.kind, x.shape, x.var.limit)
+
+
+def seen(x: Tensor, start: Tensor, count: int, axis: int) -> Tensor:
+    """`x`, of which the elements from `start + count` on along one axis do not count: all who use `x` mask them.
+
+    So a program need not compute them, nor what follows from them alone.
+    """
+    axis = _run(x, start, count, axis, "seen")
+    return emit("seen", [x, start], x.kind, x.shape, x.var.limit, axis=axis, count=count)
 
 
 def iota(shape: Sequence[int], axis: int) -> Tensor:

@@ -53,11 +53,11 @@ class Builder:
         self.ranges: dict[str, tuple[int, int]] = {}
         self.loops = self.values = self.locals = 0
 
-    def open(self, kind: LoopKind, extent: int) -> Affine:
-        """Opens a loop; returns its variable as an expression."""
+    def open(self, kind: LoopKind, extent: int, limit: Affine | None = None) -> Affine:
+        """Opens a loop up to the extent, or to a limit of the run that is at most the extent; returns its variable."""
         name = f"i{self.loops}"
         self.loops += 1
-        self.levels.append(Level(Loop(kind, name, Affine((), extent)), {name}))
+        self.levels.append(Level(Loop(kind, name, limit or Affine((), extent)), {name}))
         self.ranges[name] = (0, max(extent - 1, 0))
         return Affine.var(name)
 

@@ -7,6 +7,7 @@ A cluster has a domain, the shape over which its output elements run:
     product       the shape of a matmul's result
     concat        the parts of one concat
     scatter       the shape of a scatter_add's result, and alone
+    put           the shape of the rows that a put_rows writes, and alone
 
 Equations join, in program order, the latest cluster that one of their operands comes from, where their shapes fit: so
 bias, activation and residual go into a product's store, and a norm is one row. Then, in reverse order, an elementwise
@@ -19,6 +20,7 @@ from typing import Literal
 
 from presk_db.kernels.ir import FUNCTIONS
 from presk_db.language.primitives import ELEMENTWISE, REDUCTIONS
+from presk_db.lowering.extents import limits_of
 from presk_db.lowering.flat import Flat, FlatEquation, Value
 from presk_db.lowering.views import (
     axis_variables,
@@ -32,7 +34,10 @@ from presk_db.lowering.views import (
     strided_step,
 )
 
-ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter"]
+BY_INTEGER = ("gather", "scatter_add", "take_rows", "put_rows")
+"""Equations that find elements by an integer of the run: their operands are in memory."""
+
+ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter", "put"]
 
 
 @dataclass(eq=False)
@@ -57,6 +62,7 @@ class Clustering:
     def __init__(self, flat: Flat) -> None:
         self.flat = flat
         self.free = _free_values(flat)
+        self.limits = limits_of(flat)
         self.of: dict[int, Cluster] = {}
         self.clusters: list[Cluster] = []
         self.stacks: dict[int, Cluster | None] = {}
@@ -117,6 +123,8 @@ class Clustering:
                 cluster = Cluster("concat", e.output.shape, None, e.scope)
             case "scatter_add":
                 cluster = Cluster("scatter", e.output.shape, None, e.scope)
+            case "put_rows":
+                cluster = Cluster("put", e.inputs[1].shape, None, e.scope)
             case "pack":
                 cluster = Cluster("elementwise", e.inputs[0].shape, None, e.scope)
             case _ if e.op in REDUCTIONS:
@@ -128,7 +136,7 @@ class Clustering:
 
     def _joined(self, e: FlatEquation) -> Cluster | None:
         found = [c for v in e.inputs if (c := self._producer(v)) is not None]
-        if not found or e.op in ("matmul", "concat", "gather", "scatter_add"):
+        if not found or e.op in ("matmul", "concat", *BY_INTEGER):
             return None
         latest = max(found, key=self.clusters.index)
         before = [c for c in found if c is not latest]
@@ -147,7 +155,7 @@ class Clustering:
         if any(p is not cluster and self.clusters.index(p) > last for p in producers):
             return False
         for done, e in enumerate(cluster.equations):
-            if e.op in ("gather", "pack") or not self.fits(e, into):
+            if e.op in ("gather", "take_rows", "pack") or not self.fits(e, into):
                 for moved in cluster.equations[:done]:
                     self.of[moved.output.id] = cluster
                 return False
@@ -165,7 +173,7 @@ class Clustering:
 
     def fits(self, e: FlatEquation, cluster: Cluster) -> bool:
         """Whether the cluster's loops can compute `e`, given that its operands from there are seen at the same element."""
-        if cluster.kind in ("concat", "scatter"):
+        if cluster.kind in ("concat", "scatter", "put"):
             return False
         if e.op == "pack":
             value = e.inputs[0]
@@ -209,7 +217,7 @@ class Clustering:
     def _move(self, e: FlatEquation) -> None:
         """Moves an elementwise equation, or a gather, into the one later cluster that uses it, where that costs nothing."""
         here = self.of.get(e.output.id)
-        if here is None or e.op not in (*ELEMENTWISE, "gather") or e.output.id in self.flat.stored:
+        if here is None or e.op not in (*ELEMENTWISE, "gather", "take_rows") or e.output.id in self.flat.stored:
             return
         users = self.uses.get(e.output.id, [])
         targets = {id(c): c for u in users if (c := self.of.get(u.output.id)) is not None}
@@ -226,7 +234,7 @@ class Clustering:
 
     def _inlines(self, e: FlatEquation, user: FlatEquation, there: Cluster) -> bool:
         """Whether `user` can compute its operand `e` in place, element by element, without repeating it."""
-        if user.op in ("matmul", "gather", "scatter_add"):
+        if user.op in ("matmul", *BY_INTEGER):
             return False
         for value in user.inputs:
             if root_of(value) is not e.output:
@@ -249,16 +257,17 @@ class Clustering:
 
 def _needs_memory(user: FlatEquation, root: Value) -> bool:
     """Whether this user reads the root from memory even inside one cluster."""
-    return user.op in ("matmul", "stack", "gather", "scatter_add")
+    return user.op in ("matmul", "stack", *BY_INTEGER)
 
 
 def _free_values(flat: Flat) -> set[int]:
-    """The values that are recomputed wherever they are used: constants, indices, and what little follows from them.
+    """The values that are found wherever they are used: constants, indices, single integers of the caller's, and what
+    little follows from them.
 
     On the way each reshape that no strided view can express, or no affine index of a free value, becomes a `pack`,
     which stores its result row by row, or gets a packed operand.
     """
-    free: set[int] = set()
+    free = {v.id for _, v in flat.inputs if v.kind == "int" and v.shape == () and v.limit is not None}
     equations: list[FlatEquation] = []
     for e in flat.equations:
         if e.op == "reshape" and not _is_view(e, free):

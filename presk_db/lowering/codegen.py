@@ -6,7 +6,7 @@ once. So a value that is not stored is not rounded to its site's storage type.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from presk_db.kernels.affine import Affine, delinearized
@@ -51,6 +51,7 @@ def lowered(cluster: Cluster, clustering: Clustering) -> Lowered:
         "product": generator.product,
         "concat": generator.concat,
         "scatter": generator.scatter,
+        "put": generator.put,
     }[cluster.kind]()
     return Lowered(generator.builder.kernel(), tuple(generator.builder.arguments))
 
@@ -67,7 +68,7 @@ class _Generator:
 
     def elementwise(self) -> None:
         """One parallel nest over the domain."""
-        index = self.open_all(self.cluster.shape)
+        index = self.open_all(self.cluster.shape, self.limits(self.outputs()))
         for e in self.outputs():
             self.store(e, index)
         self.close_all(self.cluster.shape)
@@ -78,7 +79,8 @@ class _Generator:
         assert cluster.axis is not None
         axis, n = cluster.axis, cluster.shape[cluster.axis]
         kept = cluster.kept_shape()
-        rows = self.open_all(kept)
+        limits = self.limits([e for e in cluster.equations if e.op in REDUCTIONS], 0)
+        rows = self.open_all(kept, limits)
         phases = [e for e in cluster.equations if e.op in REDUCTIONS]
         outputs = self.outputs()
         columns = [
@@ -89,7 +91,7 @@ class _Generator:
             operand = e.inputs[0]
             type_ = COMPUTE[operand.type if e.op == "argmax" else e.output.type]
             acc = b.acc(type_, ACCUMULATORS[e.op])
-            i = b.open("seq", n)
+            i = b.open("seq", n, limits.get(axis))
             index = self.with_axis(rows, axis, i if n != 1 else Affine())
             b.fold(acc, b.converted(self.demand(operand, index), type_))
             b.close()
@@ -101,7 +103,7 @@ class _Generator:
                 index = tuple(i for a, i in enumerate(rows) if a != axis)
                 self.store(e, rows if len(_domain(e)) == len(rows) else index)
         if columns:
-            index = self.with_axis(rows, axis, b.open("par", n))
+            index = self.with_axis(rows, axis, b.open("par", n, limits.get(axis)))
             for e in columns:
                 self.store(e, index)
             b.close()
@@ -112,10 +114,11 @@ class _Generator:
         b = self.builder
         (e,) = [e for e in self.cluster.equations if e.op == "matmul"]
         left, right = e.inputs
-        index = self.open_all(self.cluster.shape)
+        inner = {**self.limits([e], 0), **{a + 1: n for a, n in self.limits([e], 1).items()}}.get(len(left.shape) - 1)
+        index = self.open_all(self.cluster.shape, self.limits([e]))
         type_ = COMPUTE[e.output.type]
         acc = b.acc(type_, "sum")
-        k = b.open("seq", left.shape[-1])
+        k = b.open("seq", left.shape[-1], inner)
         x = b.converted(self.demand(left, (*index[:-1], k)), type_)
         y = b.converted(self.demand(right, (*index[:-2], k, index[-1])), type_)
         b.fold(acc, b.op("mul", type_, x, y))
@@ -157,9 +160,33 @@ class _Generator:
         b.close()
         self.close_all(e.output.shape[1:])
 
-    def open_all(self, shape: tuple[int, ...]) -> Index:
-        """A parallel loop for each axis that is longer than 1; 0 for the others."""
-        return tuple(Affine() if n == 1 else self.builder.open("par", n) for n in shape)
+    def put(self) -> None:
+        """Parallel over the rows' elements, each to its place behind the first row's."""
+        (e,) = self.cluster.equations
+        _, rows, start = e.inputs
+        index = self.open_all(rows.shape)
+        self.store_element(e.output, self.demand(rows, index), self.moved(e, index, start))
+        self.close_all(rows.shape)
+
+    def moved(self, e: FlatEquation, index: Index, start: Value) -> Index:
+        """The index of a row's element in the whole of which the rows are a run."""
+        first = self.affine(start, ()) or Affine.var(self.demand(start, ()))
+        return tuple(i + first if a == e.attributes["axis"] else i for a, i in enumerate(index))
+
+    def limits(self, equations: list[FlatEquation], operand: int | None = None) -> dict[int, Affine]:
+        """How many elements count along the axes of equations' results, or of an operand of each; where not all do."""
+        found: dict[int, Affine] = {}
+        for e in equations:
+            value = e.output if operand is None else e.inputs[operand]
+            for axis, (start, count) in self.clustering.limits.get(value.id, {}).items():
+                first = self.affine(start, ()) or Affine.var(self.demand(start, ()))
+                found[axis] = first + count
+        return found
+
+    def open_all(self, shape: tuple[int, ...], limits: Mapping[int, Affine] | None = None) -> Index:
+        """A parallel loop for each axis that is longer than 1, up to its limit; 0 for the others."""
+        ends = limits or {}
+        return tuple(Affine() if n == 1 else self.builder.open("par", n, ends.get(a)) for a, n in enumerate(shape))
 
     def close_all(self, shape: tuple[int, ...]) -> None:
         for n in shape:
@@ -210,7 +237,7 @@ class _Generator:
     def demand(self, value: Value, index: Index) -> str:
         """The name of the value's element at `index`, computed, loaded, or found."""
         root = root_of(value)
-        if self.clustering.is_free(value):
+        if self.clustering.is_free(value) and root.equation is not None:
             return self.at_root(value, index, self.free)
         if self.clustering.cluster_of(value) is self.cluster and not (root.equation and root.equation.op == "pack"):
             return self.at_root(value, index, self.computed)
@@ -238,8 +265,10 @@ class _Generator:
     def affine(self, value: Value, index: Index) -> Affine | None:
         """A free integer as an affine expression of loop variables, where it is one."""
         root = root_of(value)
-        if value.kind != "int" or root.equation is None or not self.clustering.is_free(value):
+        if value.kind != "int" or not self.clustering.is_free(value):
             return None
+        if root.equation is None:
+            return Affine.var(self.demand(root, ()))
         at = pulled(value, index, self.builder.ranges)
         e = root.equation
         if at is None:
@@ -263,6 +292,8 @@ class _Generator:
             return self.done[(e.output.id, index)]
         if e.op == "gather":
             return self.gathered(e, index)
+        if e.op == "take_rows":
+            return self.demand(e.inputs[0], self.moved(e, index, e.inputs[1]))
         if e.output.id in self.spills:
             return self.spilled(e, index, self.spills[e.output.id])
         assert e.op in ELEMENTWISE, f"{e.op} is computed by its domain"

@@ -67,6 +67,8 @@ class Flat:
     """Values that need memory of their own whoever uses them: results, parts of stacks, what layers are windows on."""
     updates: list[tuple[Value, str]] = field(default_factory=list)
     """New values of some state, each with its source line."""
+    seen: dict[int, tuple[int, Value, int]] = field(default_factory=dict)
+    """Values of which only the first elements count, by id: the axis, and the integer and the number whose sum they are."""
 
 
 class _Flattener:
@@ -120,6 +122,8 @@ class _Flattener:
 
     def primitive(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
         if e.op in MARKS:
+            if e.op == "seen":
+                self.flat.seen[inputs[0].id] = e["axis"], inputs[1], e["count"]
             return self.mark(e, inputs[0], call, site, scope)
         output = self.value(e.outputs[0], site)
         if output.kind == "real" and output.shape == () and any(v.scalar for v in inputs):

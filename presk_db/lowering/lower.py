@@ -16,13 +16,16 @@ from presk_db.lowering.codegen import Lowered, lowered
 from presk_db.lowering.flat import Flat, FlatEquation, Value, flat_graph
 from presk_db.lowering.merge import merged
 from presk_db.lowering.realization import Realization
+from presk_db.lowering.states import check_states, place_of
 
 
 def launch_order(graph: Graph, realization: Realization) -> LaunchOrder:
     """The entry's launch order, checked. Raises E3002 for a realization's rule without a site."""
     flat = flat_graph(graph, realization)
+    check_states(graph, flat)
+    states = frozenset(v.id for n, v in flat.inputs if dict(graph.inputs)[n].state)
     clustering = Clustering(flat)
-    memory = _Memory(flat)
+    memory = _Memory(flat, states)
     kernels = [merged(lowered(c, clustering)) for c in clustering.clusters]
     for kernel in {k.kernel.digest: k.kernel for k in kernels}.values():
         check_kernel(kernel)
@@ -43,13 +46,14 @@ def launch_order(graph: Graph, realization: Realization) -> LaunchOrder:
 class _Memory:
     """Buffers: inputs and weights first, then what launches write, in order of definition."""
 
-    def __init__(self, flat: Flat) -> None:
+    def __init__(self, flat: Flat, states: frozenset[int]) -> None:
         self.buffers: list[Buffer] = []
+        self.states = states
         self.of: dict[int, int] = {}
         self.offsets: dict[int, tuple[int, int]] = {}
         self.results = {v.id: name for name, v in flat.results}
         for name, value in flat.inputs:
-            self.add(value, "input", name)
+            self.add(value, "output" if value.id in states else "input", name)
         for name, value in flat.parameters:
             self.add(value, "weight", name)
         for e in flat.equations:
@@ -59,11 +63,14 @@ class _Memory:
     def add(self, value: Value, role: str, name: str) -> int:
         number = len(self.buffers)
         self.of[value.id] = number
-        self.buffers.append(Buffer(number, role, name, value.type, value.shape, value.limit))  # type: ignore[arg-type]  # a Role
+        given = value.id in self.states
+        self.buffers.append(Buffer(number, role, name, value.type, value.shape, value.limit, given))  # type: ignore[arg-type]  # a Role
         return number
 
     def _stack(self, e: FlatEquation) -> None:
-        """The parts of a stack live in windows of its buffer."""
+        """The parts of a stack live in windows of its buffer, unless it is a state that was written in place."""
+        if place_of(e.output, self.states) is not None:
+            return
         role = "output" if e.output.id in self.results else "temp"
         number = self.add(e.output, role, self.results.get(e.output.id, e.output.site))
         size = 1
@@ -74,6 +81,9 @@ class _Memory:
 
     def window(self, value: Value) -> tuple[int, int]:
         """Buffer and offset of a value's first element; makes the buffer where there is none yet."""
+        place = place_of(value, self.states)
+        if place is not None:
+            return self.of[place[0].id], place[1]
         if value.window is not None:
             stack, l = value.window
             number, offset = self.window(stack)
@@ -94,7 +104,7 @@ class _Memory:
 def _anchor(cluster: Cluster) -> FlatEquation:
     """The equation that says where a cluster stands: its matmul, reduction or concat, else its last."""
     for e in cluster.equations:
-        if e.op in ("matmul", "concat", "scatter_add", "reduce_sum", "reduce_max", "argmax"):
+        if e.op in ("matmul", "concat", "scatter_add", "put_rows", "reduce_sum", "reduce_max", "argmax"):
             return e
     return cluster.equations[-1]
 

@@ -12,9 +12,12 @@ from presk_db.errors import EntryBad, ModelUnknown, PreskError
 from presk_db.language.graph import Input, Parameter
 from presk_db.language.tracing import flatten
 from presk_db.models import gpt2, llama
-from presk_db.models.model import Entry, Model
+from presk_db.models.model import Entry, Model, decode_entry
 
 FAMILIES = {"gpt2": gpt2.model_from_config, **dict.fromkeys(llama.FAMILIES, llama.model_from_config)}
+
+MOST_POSITIONS = 2**20
+"""The most tokens of a step of a user's entry."""
 
 MOST_AXES = 8
 MOST_ELEMENTS = 2**60
@@ -32,6 +35,7 @@ def model_from_config(config: Mapping[str, Any], place: str = "config.json") -> 
 def model_from_python(path: Path, entry: str) -> Model:
     """The model that a user's file defines: `DIMS` (name -> default), `parameters(dims)`, `inputs(dims)`, and the entry.
 
+    A file with `forward` and without `decode` has the step that follows from it, with the dimension C, as `decode`.
     Raises EntryBad (E1203) with the file's line where it cannot be imported or lacks one of them.
     """
     name = f"presk_user_{path.stem}"
@@ -44,13 +48,15 @@ def model_from_python(path: Path, entry: str) -> Model:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as e:
         raise EntryBad(f"importing it failed with {type(e).__name__}: {e}", _place(path, e)) from e
-    for needed in (entry, "parameters", "inputs"):
+    derived = entry == "decode" and not hasattr(module, "decode") and hasattr(module, "forward")
+    for needed in ("forward" if derived else entry, "parameters", "inputs"):
         if not inspect.isfunction(getattr(module, needed, None)):
             raise EntryBad(f"it has no function {needed}", path.name)
+    found = Entry(_guarded(path, module.inputs, check_inputs), getattr(module, "forward" if derived else entry))
     return Model(
         path.stem,
         _guarded(path, module.parameters, check_parameters),
-        {entry: Entry(_guarded(path, module.inputs, check_inputs), getattr(module, entry))},
+        {entry: decode_entry(found, MOST_POSITIONS) if derived else found},
         {n: (d, 2**31) for n, d in _dims(getattr(module, "DIMS", {}), path.name).items()},
     )
 

@@ -96,5 +96,5 @@ def model_from_config(fields: Mapping[str, Any], place: str = "config.json") -> 
     if not layers:
         parameters.pop("h")
     limits = {"B": (1, 2**20), "T": (longest, longest), "M": (1, 2**20)}
-    entries = language_entries(forward, parameters, vocabulary)
+    entries = language_entries(forward, parameters, vocabulary, longest)
     return Model("gpt2", lambda dims: parameters, entries, limits)

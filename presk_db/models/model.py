@@ -1,20 +1,26 @@
 """Model: what a family makes of a config, and what an entry is traced from."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from presk_db.errors import DimensionBad, ModelUnknown
+from presk_db.language.decoding import decode_graph
 from presk_db.language.graph import Graph, Input
 from presk_db.language.tracing import graph_from_entry
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A function that can be exported: its inputs at given dimensions, and the Python function to trace."""
+    """A function that can be exported: its inputs at given dimensions, and the Python function to trace.
+
+    `derived` makes the entry's graph from that function's, where it is another; `limits` bounds further dimensions.
+    """
 
     inputs: Callable[[Mapping[str, int]], dict[str, Input]]
     function: Callable[..., Any]
+    derived: Callable[[Graph, Mapping[str, int]], Graph] | None = None
+    limits: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -29,16 +35,17 @@ class Model:
     entries: Mapping[str, Entry]
     limits: Mapping[str, tuple[int, int]]
 
-    def dimensions(self, given: Mapping[str, int]) -> dict[str, int]:
+    def dimensions(self, given: Mapping[str, int], entry: str = "forward") -> dict[str, int]:
         """Every dimension's value; DimensionBad (E1007) for an unknown name or a value outside its range."""
+        limits = {**self.limits, **(self.entries[entry].limits if entry in self.entries else {})}
         for name in given:
-            if name not in self.limits:
-                known = ", ".join(self.limits) or "none"
+            if name not in limits:
+                known = ", ".join(limits) or "none"
                 raise DimensionBad(f"{name} is no dimension of {self.family}; it has {known}", "dims")
-        dims = {name: given.get(name, default) for name, (default, _) in self.limits.items()}
+        dims = {name: given.get(name, default) for name, (default, _) in limits.items()}
         for name, value in dims.items():
-            if not 1 <= value <= self.limits[name][1]:
-                raise DimensionBad(f"{value} is not from 1 to {self.limits[name][1]}", f"dims.{name}")
+            if not 1 <= value <= limits[name][1]:
+                raise DimensionBad(f"{value} is not from 1 to {limits[name][1]}", f"dims.{name}")
         return dims
 
     def graph(self, entry: str, dims: Mapping[str, int], recompute: bool = False) -> Graph:
@@ -49,4 +56,15 @@ class Model:
         if entry not in self.entries:
             raise ModelUnknown(f"{self.family} has no entry {entry}; it has {', '.join(self.entries)}", "entry")
         found = self.entries[entry]
-        return graph_from_entry(found.function, self.parameters(dims), found.inputs(dims), recompute)
+        graph = graph_from_entry(found.function, self.parameters(dims), found.inputs(dims), recompute)
+        return graph if found.derived is None else found.derived(graph, dims)
+
+
+def decode_entry(forward: Entry, longest: int) -> Entry:
+    """The step of C tokens that follows from a forward pass over at most `longest` tokens."""
+    return Entry(
+        forward.inputs,
+        forward.function,
+        lambda graph, dims: decode_graph(graph, dims["C"]),
+        {"C": (1, longest)},
+    )

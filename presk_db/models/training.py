@@ -1,4 +1,4 @@
-"""language_entries: forward, loss, loss_grad, train_step and train_step_sgd of a model that gives logits for tokens.
+"""language_entries: forward, decode, loss, loss_grad, train_step and train_step_sgd of a model that gives logits for tokens.
 
 Letters: M micro-batches, B sequences of one, T positions, V vocabulary. Tokens and targets are (B, T), or (M, B, T)
 where M is not 1. A target that is V is ignored. The loss is the mean over the other targets, of all micro-batches; where
@@ -16,7 +16,7 @@ from presk_db.language.optimizers import adamw, clip_factor, mapped, sgd
 from presk_db.language.parameters import int_input, real_input, scalar_input
 from presk_db.language.primitives import broadcast_to, const, reshape, site, sum
 from presk_db.language.tracing import Record, Tensor, flatten, fold, function, rebuilt
-from presk_db.models.model import Entry
+from presk_db.models.model import Entry, decode_entry
 
 CLIP = 1.0
 """The largest norm of a gradient that train_step leaves as it is."""
@@ -28,8 +28,10 @@ MIXED = tuple(
 """Rules over f32 for the type `mixed`: the forward pass, with its own copy of the parameters, in bf16."""
 
 
-def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: int) -> dict[str, Entry]:
-    """The entries by name. `forward(p, tokens)` gives a mapping with `logits` (B, T, V)."""
+def language_entries(
+    forward: Callable[..., Any], parameters: Any, vocabulary: int, longest: int
+) -> dict[str, Entry]:
+    """The entries by name. `forward(p, tokens)` gives a mapping with `logits` (B, T, V), for at most `longest` tokens."""
 
     def tokens(dims: Mapping[str, int]) -> dict[str, Input]:
         if dims.get("M", 1) != 1:
@@ -51,7 +53,8 @@ def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: i
 
     functions = _functions(function(forward), vocabulary)
     inputs = {"loss": batch, "loss_grad": batch, "train_step": with_moments, "train_step_sgd": with_rate}
-    return {"forward": Entry(tokens, forward), **{n: Entry(i, functions[n]) for n, i in inputs.items()}}
+    whole = Entry(tokens, forward)
+    return {"forward": whole, "decode": decode_entry(whole, longest), **{n: Entry(i, functions[n]) for n, i in inputs.items()}}
 
 
 def _functions(forward: Callable[..., Any], vocabulary: int) -> dict[str, Callable[..., Any]]:

@@ -36,7 +36,8 @@ def run(
 
     Args:
         order: what to run; its buffers are numbered by their position.
-        inputs: the input buffers' contents by number, in the buffer's shape and storage dtype.
+        inputs: the contents of the input buffers, and of the outputs that are given, by number, in the buffer's shape
+            and storage dtype.
         weights: the weight buffers' contents, likewise; neither is written.
         recorder: is told of each call entered and left and of each launch with its time.
         scalars: run-time numbers by name.
@@ -97,7 +98,7 @@ def check_contents(buffer: Buffer, array: Array) -> None:
 
 
 def _given(order: LaunchOrder, role: Literal["input", "weight"], arrays: Mapping[int, Array]) -> dict[int, Array]:
-    wanted = {b.id: b for b in order.buffers if b.role == role}
+    wanted = {b.id: b for b in order.buffers if b.role == role or (role == "input" and b.given)}
     for number in arrays:
         if number not in wanted:
             raise InputBad(f"buffer {number} is no {role}")
@@ -107,7 +108,8 @@ def _given(order: LaunchOrder, role: Literal["input", "weight"], arrays: Mapping
         check_contents(buffer, arrays[number])
         if role == "input" and buffer.shape == () and buffer.type in ("f64", "f32") and not np.isfinite(arrays[number]):
             raise InputBad(f"is {float(arrays[number])} and must be a finite number", buffer.name)
-    return {number: np.ascontiguousarray(arrays[number]).reshape(-1) for number in wanted}
+    contents = {number: np.ascontiguousarray(arrays[number]).reshape(-1) for number in wanted}
+    return {number: array.copy() if wanted[number].given else array for number, array in contents.items()}
 
 
 def _numbers(launch: Launch, scalars: Mapping[str, float | int]) -> dict[str, float | int]:

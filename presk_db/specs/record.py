@@ -48,7 +48,7 @@ def recorded(
 ) -> Recording:
     """Runs the spec's entry natively and returns the recording. Raises what the layers raise; writes nothing."""
     opened = _opened(spec)
-    dims = opened.model.dimensions(spec.dims)
+    dims = opened.model.dimensions(spec.dims, spec.entry)
     graph = opened.model.graph(spec.entry, dims, spec.remat)
     order = launch_order(graph, spec.realization)
     check_memory(order.buffers)
@@ -117,7 +117,7 @@ def check_memory(buffers: Iterable[Buffer]) -> None:
 def traced(spec: Spec) -> Graph:
     """The spec's graph alone, without a run."""
     model = _opened(spec).model
-    return model.graph(spec.entry, model.dimensions(spec.dims), spec.remat)
+    return model.graph(spec.entry, model.dimensions(spec.dims, spec.entry), spec.remat)
 
 
 def default_name(family: str, spec: Spec) -> str:
@@ -172,7 +172,7 @@ def _weights(
 
 
 def _inputs(spec: Spec, graph: Graph, order: LaunchOrder) -> tuple[dict[int, Array], dict[str, Any]]:
-    buffers = [b for b in order.buffers if b.role == "input"]
+    buffers = [b for b in order.buffers if b.role == "input" or b.given]
     seed = spec.seed if spec.inputs is None else seed_of(spec.inputs, "inputs")
     if seed is not None:
         given = dict(graph.inputs)

@@ -38,7 +38,7 @@ def order_lists(order: LaunchOrder, views: dict[View, int]) -> dict[str, Any]:
         "functions": [[f.name, f.source] for f in order.functions],
         "calls": [[c.parent, c.function, c.label, c.fold, c.iteration] for c in order.calls],
         "folds": [[f.call, f.function, f.label, f.length, f.descending] for f in order.folds],
-        "buffers": [[b.role, b.name, b.type, b.shape, b.limit] for b in order.buffers],
+        "buffers": [[b.role, b.name, b.type, b.shape, b.limit, *(["given"] * b.given)] for b in order.buffers],
         "parts": [
             [p.buffer, p.offset, p.tensor, p.shape, p.transposed, float_bits(p.low), float_bits(p.high)]
             for p in order.weights

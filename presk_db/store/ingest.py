@@ -106,6 +106,7 @@ def _insert_what_there_is(connection: Connection, order: LaunchOrder, r: int, vi
         (r, b.id, b.role, b.name, b.type, shape_text(b.shape), b.elements, b.bytes, b.limit) for b in order.buffers
     )
     _put(connection, tables.buffers, buffers)
+    _put(connection, tables.states, ((r, b.id) for b in order.buffers if b.given))
     windows = ((r, n, v.buffer, v.offset, shape_text(v.shape), math.prod(v.shape)) for v, n in views.items())
     _put(connection, tables.views, windows)
     parts = (

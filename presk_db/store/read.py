@@ -64,6 +64,7 @@ def read_launch_order(engine: Engine, recording_id: int) -> LaunchOrder:
             query = select(table).where(table.c.recording_id == recording_id)
             return connection.execute(query.order_by(*(table.c[k] for k in keys))).all()
 
+        states = {s.buffer for s in rows(tables.states, "buffer")}
         shapes: dict[str, tuple[int, ...]] = {}
 
         def shape(written: str) -> tuple[int, ...]:
@@ -81,7 +82,7 @@ def read_launch_order(engine: Engine, recording_id: int) -> LaunchOrder:
                 for f in rows(tables.folds, "number")
             ),
             tuple(
-                Buffer(b.number, b.role, b.name, b.type, shape(b.shape), b.int_limit)
+                Buffer(b.number, b.role, b.name, b.type, shape(b.shape), b.int_limit, b.number in states)
                 for b in rows(tables.buffers, "number")
             ),
             tuple(

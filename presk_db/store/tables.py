@@ -70,6 +70,8 @@ buffers = table(
     CheckConstraint("json_valid(shape)"),
 )
 
+states = table("states", "recording_id buffer", "recording_id buffer", within("buffer", "buffers"))
+
 views = table(
     "views",
     "recording_id number buffer offset shape:text elements",

@@ -90,9 +90,17 @@ def _primitive(e: Equation, inputs: list[Array], type_: str) -> Any:
             return np.concatenate(inputs, e["axis"])
         case "gather":
             return inputs[0][inputs[1]]
+        case "take_rows":
+            return np.take(inputs[0], np.arange(out.shape[e["axis"]]) + int(inputs[1]), e["axis"])
+        case "put_rows":
+            result = inputs[0].copy()
+            np.moveaxis(result, e["axis"], 0)[int(inputs[2]) :][: e.inputs[1].shape[e["axis"]]] = np.moveaxis(
+                inputs[1], e["axis"], 0
+            )
+            return result
         case "scatter_add":
             return _scattered(*inputs, out.shape)
-        case "stop" | "site" | "update":
+        case "stop" | "site" | "update" | "seen":
             return inputs[0]
         case "matmul":
             return _matmul(*inputs)

@@ -1,0 +1,36 @@
+"""States: buffers whose contents the caller gives, and which the entry changes in place.
+
+Revision ID: 0005
+Revises: 0004
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0005"
+down_revision = "0004"
+branch_labels = None
+depends_on = None
+
+_INTEGER = sa.BigInteger().with_variant(sa.Integer, "sqlite")
+
+
+def upgrade() -> None:
+    """Makes the table."""
+    op.create_table(
+        "states",
+        sa.Column("recording_id", _INTEGER, nullable=False),
+        sa.Column("buffer", _INTEGER, nullable=False),
+        sa.ForeignKeyConstraint(["recording_id"], ["recordings.id"]),
+        sa.PrimaryKeyConstraint("recording_id", "buffer"),
+        sa.ForeignKeyConstraint(["recording_id", "buffer"], ["buffers.recording_id", "buffers.number"]),
+        sqlite_strict=True,
+        sqlite_with_rowid=False,
+    )
+    op.execute("update presk_meta set value = '0005' where key = 'schema_version'")
+
+
+def downgrade() -> None:
+    """Drops the table."""
+    op.drop_table("states")
+    op.execute("update presk_meta set value = '0004' where key = 'schema_version'")
