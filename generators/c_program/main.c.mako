@@ -7,11 +7,13 @@
 #include "presk_tensors.h"
 #include "presk_threads.h"
 
+<% given = [o for o in outputs if o.given] %>\
+<% taken = inputs + given %>\
 static const char usage[] =
-    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if inputs else ""}-o outputs.safetensors, or -m";
+    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if taken else ""}-o outputs.safetensors, or -m";
 static const char tensors[] =
     "  -m prints where the temporaries lie\n"
-% for i in inputs:
+% for i in taken:
     "  input  " ${i.tensor | c_string} " ${i.shape}\n"
 % endfor
 % for o in outputs:
@@ -25,7 +27,7 @@ static int fail_usage(const char *program)
     return 1;
 }
 
-% if inputs:
+% if taken:
 /* What the weights' loader calls by its own code (E1104 to E1107) is a bad input here. */
 static void set_input_code(presk_error *e)
 {
@@ -36,7 +38,7 @@ static void set_input_code(presk_error *e)
 
 % endif
 
-% for i in inputs:
+% for i in taken:
 static ${i.ctype} *read_${i.name}(presk_file *file, presk_error *e)
 {
     static const int64_t shape[] = ${i.extents};
@@ -120,7 +122,7 @@ static bool run(const char *program, const char *weights, const char *inputs, co
 % else:
     (void)weights;
 % endif
-% if inputs:
+% if taken:
     file = presk_file_open(inputs, &e);
     if (file == NULL) {
         goto end;
@@ -128,6 +130,12 @@ static bool run(const char *program, const char *weights, const char *inputs, co
 % for i in inputs:
     in.${i.name} = in_${i.name} = read_${i.name}(file, &e);
     if (in.${i.name} == NULL) {
+        goto end;
+    }
+% endfor
+% for o in given:
+    out.${o.name} = read_${o.name}(file, &e);
+    if (out.${o.name} == NULL) {
         goto end;
     }
 % endfor
@@ -141,7 +149,9 @@ static bool run(const char *program, const char *weights, const char *inputs, co
     arena = presk_alloc(${program.prefix}_memory_bytes(presk_threads()));
     writer = presk_writer_new();
 % for o in outputs:
+% if not o.given:
     out.${o.name} = presk_alloc(INT64_C(${o.bytes}));
+% endif
 % endfor
     if (arena == NULL || writer == NULL${"".join(f" || out.{o.name} == NULL" for o in outputs)}) {
         presk_error_set(&e, PRESK_E_INPUT, NULL, "no memory for the run's %lld bytes",
@@ -230,7 +240,7 @@ int main(int argc, char **argv)
         }
         *target = argv[++i];
     }
-    if (outputs == NULL${" || inputs == NULL" if inputs else ""}${" || weights == NULL" if parts else ""}) {
+    if (outputs == NULL${" || inputs == NULL" if taken else ""}${" || weights == NULL" if parts else ""}) {
         return fail_usage(program);
     }
 #if defined(PRESK_PROFILE)

@@ -35,7 +35,7 @@ typedef struct ${program.prefix}_inputs {
 
 typedef struct ${program.prefix}_outputs {
 % for o in outputs:
-    ${o.ctype} *${o.name}; /* ${o.shape} */
+    ${o.ctype} *${o.name}; /* ${o.shape}${"; has contents before a run, which changes them" if o.given else ""} */
 % endfor
 } ${program.prefix}_outputs;
 

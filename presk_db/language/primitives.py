@@ -271,9 +271,7 @@ def _run(x: Tensor, start: Tensor, count: int, axis: int, op: str) -> int:
 def take_rows(x: Tensor, start: Tensor, count: int, axis: int = 0) -> Tensor:
     """Elements `start` to `start + count - 1` along one axis; `start` is an integer of the run, and they lie inside."""
     axis = _run(x, start, count, axis, "take_rows")
-    return emit(
-        "take_rows", [x, start], x.kind, (*x.shape[:axis], count, *x.shape[axis + 1 :]), x.var.limit, axis=axis
-    )
+    return emit("take_rows", [x, start], x.kind, (*x.shape[:axis], count, *x.shape[axis + 1 :]), x.var.limit, axis=axis)
 
 
 def put_rows(x: Tensor, rows: Tensor, start: Tensor, axis: int = 0) -> Tensor:

@@ -1,6 +1,6 @@
 """limits_of: along which axes only the first elements of a value count, and how many: `start + count` of the run."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from math import prod
 
 from presk_db.language.primitives import ELEMENTWISE, REDUCTIONS
@@ -66,7 +66,7 @@ def _reshaped(e: FlatEquation, axis: int, shape: tuple[int, ...], out: tuple[int
     return next((a for a, n in enumerate(out) if n == shape[axis] and prod(out[:a]) == before), None)
 
 
-_MOVES = {
+_MOVES: dict[str, Callable[[FlatEquation, int, tuple[int, ...], tuple[int, ...]], int | None]] = {
     "reshape": _reshaped,
     "transpose": lambda e, axis, shape, out: e.attributes["axes"].index(axis),
     "broadcast": lambda e, axis, shape, out: axis + len(out) - len(shape) if shape[axis] != 1 else None,

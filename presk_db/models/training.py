@@ -28,9 +28,7 @@ MIXED = tuple(
 """Rules over f32 for the type `mixed`: the forward pass, with its own copy of the parameters, in bf16."""
 
 
-def language_entries(
-    forward: Callable[..., Any], parameters: Any, vocabulary: int, longest: int
-) -> dict[str, Entry]:
+def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: int, longest: int) -> dict[str, Entry]:
     """The entries by name. `forward(p, tokens)` gives a mapping with `logits` (B, T, V), for at most `longest` tokens."""
 
     def tokens(dims: Mapping[str, int]) -> dict[str, Input]:
@@ -54,7 +52,11 @@ def language_entries(
     functions = _functions(function(forward), vocabulary)
     inputs = {"loss": batch, "loss_grad": batch, "train_step": with_moments, "train_step_sgd": with_rate}
     whole = Entry(tokens, forward)
-    return {"forward": whole, "decode": decode_entry(whole, longest), **{n: Entry(i, functions[n]) for n, i in inputs.items()}}
+    return {
+        "forward": whole,
+        "decode": decode_entry(whole, longest),
+        **{n: Entry(i, functions[n]) for n, i in inputs.items()},
+    }
 
 
 def _functions(forward: Callable[..., Any], vocabulary: int) -> dict[str, Callable[..., Any]]:

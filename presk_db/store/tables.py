@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0005"
+SCHEMA_VERSION = "0006"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20

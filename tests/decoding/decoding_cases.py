@@ -44,7 +44,8 @@ def stepped_logits(graph: Graph, type_: str, tokens: Array, chunks: Sequence[int
     for c in chunks:
         order = orders[c]
         given: dict[str, Array] = {"tokens": tokens[:, at : at + c], "pos": np.array(at), **states}
-        inputs = {b.id: given.get(b.name, _filled(b, fill)) for b in order.buffers if b.role == "input" or b.given}
+        taken = [b for b in order.buffers if b.role == "input" or b.given]
+        inputs = {b.id: given[b.name] if b.name in given else _filled(b, fill) for b in taken}
         outputs = run(order, inputs, drawn_weights(order), Silent())
         named = {b.name: outputs[b.id] for b in order.buffers if b.role == "output"}
         states = {b.name: named[b.name] for b in order.buffers if b.given}
