@@ -46,6 +46,13 @@
 #define presk_trace_peak PRESK_SYM(presk_trace_peak)
 #define presk_trace_write PRESK_SYM(presk_trace_write)
 
+/* presk_watch.c */
+#define presk_find_nan PRESK_SYM(presk_find_nan)
+#define presk_watch PRESK_SYM(presk_watch)
+#define presk_watch_launch PRESK_SYM(presk_watch_launch)
+#define presk_watch_write PRESK_SYM(presk_watch_write)
+#define presk_watching PRESK_SYM(presk_watching)
+
 /* presk_json.c */
 #define presk_json_at_end PRESK_SYM(presk_json_at_end)
 #define presk_json_natural PRESK_SYM(presk_json_natural)

@@ -13,7 +13,7 @@ A C11 program that computes exactly the bits of a recorded native run. Generated
 | input | `${i.tensor | c_comment}` | ${i.ctype} | ${i.shape} |
 % endfor
 % for o in outputs:
-| output | `${o.tensor | c_comment}` | ${o.ctype} | ${o.shape} |
+| output | `${o.tensor | c_comment}` | ${o.ctype} | ${o.shape}${"" if o.own else f", in the memory of {o.home_role} "}${"" if o.own else f"`{o.home}`" | c_comment} |
 % endfor
 
 `model.h` is the library: load the weights once, then call `${program.prefix}_run`. Every symbol begins with

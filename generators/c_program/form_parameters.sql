@@ -21,7 +21,7 @@ select
     when a.offset = 0 and a.elements = b.elements then replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ')
     else '(' || a.elements || ' elements)'
   end || case when p.matrix is null then '' else ', packed' end,
-  case b.role
+  case h.role
     when 'weight' then 'w->' || fw.name
     when 'input' then 'in->' || fa.name
     when 'output' then 'out->' || fa.name
@@ -37,7 +37,9 @@ join buffers b on b.recording_id = a.recording_id and b.number = a.buffer
 join names n on n.namespace = 'scope:' || f.number and n.number = a.position
 left join views v on v.recording_id = a.recording_id and v.number = a.view
 left join weight_places p on p.buffer = a.buffer
-left join names fw on fw.namespace = 'field:weight' and fw.number = b.number
-left join names fa on fa.namespace = 'field:argument' and fa.number = b.number
+left join homes m on m.buffer = b.number
+left join buffers h on h.recording_id = b.recording_id and h.number = m.home
+left join names fw on fw.namespace = 'field:weight' and fw.number = h.number
+left join names fa on fa.namespace = 'field:argument' and fa.number = h.number
 where f.recording_id = :recording
 order by form, position

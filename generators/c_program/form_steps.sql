@@ -1,5 +1,6 @@
 -- What each function does, a row an argument: launches, calls, and loops over runs of a fold's iterations. `turn` is
--- the number of places that an argument takes in turn, from `phase` on; 0 where it stays or moves by a stride.
+-- the number of places that an argument takes in turn, from `phase` on; 0 where it stays or moves by a stride. What a
+-- kernel reads in the memory that it writes is no argument.
 with step as ( -- items that stand alone, and the first of each loop
   select i.*, l.last_item - l.first_item + 1 as iterations, l.first_iteration, l.last_iteration
   from form_items i
@@ -64,6 +65,7 @@ with step as ( -- items that stand alone, and the first of each loop
   left join call_arguments g on g.recording_id = :recording and g.call = f.call and a.slot_kind = 'argument'
     and g.position = a.slot
   left join weight_places w on w.buffer = g.buffer
+  where not exists (select 1 from shared x where x.kernel_id = s.kernel_id and x.read_position = a.position)
 )
 select
   s.form,

@@ -1,6 +1,7 @@
 -- The distinct kernels, in order of their first launch, with how often each is launched, whether its right operand is a
 -- weight that is packed at load, and its schedule where there is a plan: the measured one or the recording's own. A
--- schedule goes with the operand as the program has it, packed or not.
+-- schedule goes with the operand as the program has it, packed or not. `shared` has the arrays that it reads in the memory
+-- of those that it writes.
 with used as (
   select
     l.kernel_id,
@@ -16,7 +17,9 @@ select
   k.text as kernel_text,
   case u.uses when 1 then 'once' when 2 then 'twice' else u.uses || ' times' end as uses,
   u.packed,
-  coalesce(case when :plan then m.schedule end, s.schedule) as plan
+  coalesce(case when :plan then m.schedule end, s.schedule) as plan,
+  (select group_concat(x.read_position || '>' || x.write_position, ' ') from shared x where x.kernel_id = u.kernel_id)
+    as shared
 from used u
 join kernels k on k.id = u.kernel_id
 join names n on n.namespace = 'kernel' and n.number = u.kernel_id

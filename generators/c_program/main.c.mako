@@ -10,9 +10,13 @@
 <% given = [o for o in outputs if o.given] %>\
 <% taken = inputs + given %>\
 static const char usage[] =
-    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if taken else ""}-o outputs.safetensors, or -m";
+    "${"-w weights.safetensors " if parts else ""}${"-i inputs.safetensors " if taken else ""}-o outputs.safetensors${" [-n steps] [-c checkpoint.safetensors]" if renewals else ""}, or -m";
 static const char tensors[] =
     "  -m prints where the temporaries lie\n"
+% if renewals:
+    "  -n repeats the run so often, on new values of what it updates, and prints its numbers, a line a step\n"
+    "  -c writes the weights at the end\n"
+% endif
 % for i in taken:
     "  input  " ${i.tensor | c_string} " ${i.shape}\n"
 % endfor
@@ -95,8 +99,61 @@ static long profiled_runs;
 static const char *hash_path; /* -s: where the hashes of what launches write go */
 #endif
 
-/* Reads the inputs, runs, writes the outputs. */
-static bool run(const char *program, const char *weights, const char *inputs, const char *outputs)
+/* What the command asks for. */
+static struct {
+    const char *program, *weights, *inputs, *outputs;
+% if renewals:
+    const char *checkpoint, *steps;
+% endif
+} job;
+
+% if renewals:
+/* The outputs that are one number, of the step that was done. */
+static void print_numbers(long step, const ${program.prefix}_inputs *in, const ${program.prefix}_outputs *out)
+{
+    (void)in;
+    (void)out;
+    printf("%ld", step);
+% for o in outputs:
+% if o.rank == 0 and not o.updates and o.ctype in ("double", "float", "presk_bf16"):
+    {
+        const double value = ${f"presk_f32_from_bf16(*{o.place.replace('.', '->')})" if o.ctype == "presk_bf16" else f"*{o.place.replace('.', '->')}"};
+        printf("  %s %.${17 if o.ctype == "double" else 9}g (%a)", ${o.tensor | c_string}, value, value);
+    }
+% endif
+% endfor
+    putchar('\n');
+}
+
+% endif
+/* True if an output holds a NaN; says where, and by `found` which launch wrote the first, if one was watched for. */
+static bool report_nan(const ${program.prefix}_weights *w, const ${program.prefix}_inputs *in, const ${program.prefix}_outputs *out, const presk_nan *found)
+{
+    static const char *const launched = "%s: note: the first NaN was written by launch %lld, %s, at element %zu of %s\n";
+    size_t at = 0;
+    bool any = false;
+    (void)w;
+    (void)in;
+    (void)out;
+% for o in outputs:
+% if o.ctype in ("double", "float", "presk_bf16"):
+    if (!any && presk_find_nan(${o.dtype}, ${o.place.replace(".", "->")}, ${o.elements}, &at)) {
+        any = true;
+        if (found == NULL) {
+            fprintf(stderr, "%s: note: the output %s holds a NaN at element %zu\n", job.program, ${o.tensor | c_string}, at);
+        }
+    }
+% endif
+% endfor
+    if (any && found != NULL && found->kernel != NULL) {
+        fprintf(stderr, launched, job.program, found->launch, found->kernel, found->element, found->array);
+    }
+    return any;
+}
+
+/* Reads the inputs, runs, writes the outputs. `found`, where it is given, is told of the first NaN: then nothing is
+ * written but that. `*nan` says whether the outputs hold one. */
+static bool run(presk_nan *found, bool *nan)
 {
     presk_error e = {0};
     ${program.prefix}_weights w = {0};
@@ -116,14 +173,12 @@ static bool run(const char *program, const char *weights, const char *inputs, co
         goto end;
     }
 % if parts:
-    if (!${program.prefix}_weights_load(&w, weights, &e)) {
+    if (!${program.prefix}_weights_load(&w, job.weights, &e)) {
         goto end;
     }
-% else:
-    (void)weights;
 % endif
 % if taken:
-    file = presk_file_open(inputs, &e);
+    file = presk_file_open(job.inputs, &e);
     if (file == NULL) {
         goto end;
     }
@@ -143,32 +198,54 @@ static bool run(const char *program, const char *weights, const char *inputs, co
         set_input_code(&e);
         goto end;
     }
-% else:
-    (void)inputs;
 % endif
     arena = presk_alloc(${program.prefix}_memory_bytes(presk_threads()));
     writer = presk_writer_new();
 % for o in outputs:
-% if not o.given:
+% if o.own and not o.given:
     out.${o.name} = presk_alloc(INT64_C(${o.bytes}));
 % endif
 % endfor
-    if (arena == NULL || writer == NULL${"".join(f" || out.{o.name} == NULL" for o in outputs)}) {
+    if (arena == NULL || writer == NULL${"".join(f" || out.{o.name} == NULL" for o in outputs if o.own)}) {
         presk_error_set(&e, PRESK_E_INPUT, NULL, "no memory for the run's %lld bytes",
             (long long)${program.prefix.upper()}_ARENA_BYTES);
         goto end;
     }
 #if defined(PRESK_HASH)
-    if (hash_path != NULL && !presk_hash_open(hash_path, "${program.digest} ${"straight-line" if program.straight_line else "structured"}", &e)) {
+    if (hash_path != NULL && found == NULL && !presk_hash_open(hash_path, "${program.digest} ${"straight-line" if program.straight_line else "structured"}", &e)) {
         goto end;
     }
 #endif
+    presk_watch(found);
+% if renewals:
+    for (long step = 1, steps = job.steps == NULL ? 1 : strtol(job.steps, NULL, 10); step <= steps; step++) {
+        ${program.prefix}_run(&w, &in, &out, arena, presk_threads());
+        if (found != NULL && found->kernel != NULL) {
+            break;
+        }
+        if (found == NULL && job.steps != NULL) {
+            print_numbers(step, &in, &out);
+        }
+% for s in renewals:
+% if not s.in_place:
+        memcpy(${s.place if s.role == "weight" else s.place.replace("in.", "in_")}, ${s.fresh}, (size_t)INT64_C(${s.bytes}));
+% endif
+% endfor
+    }
+% else:
     ${program.prefix}_run(&w, &in, &out, arena, presk_threads());
+% endif
+    presk_watch(NULL);
 #if defined(PRESK_HASH)
     if (!presk_hash_close(hash_path, &e)) {
         goto end;
     }
 #endif
+    *nan = report_nan(&w, &in, &out, found);
+    if (found != NULL) {
+        good = true;
+        goto end;
+    }
 #if defined(PRESK_PROFILE)
     presk_profile_reset(); /* the first run was the warm-up */
     for (long i = 0; i < profiled_runs; i++) {
@@ -186,15 +263,20 @@ static bool run(const char *program, const char *weights, const char *inputs, co
 % for o in outputs:
     {
         static const int64_t shape[] = ${o.extents};
-        if (!presk_writer_add(writer, ${o.tensor | c_string}, ${o.dtype}, ${o.rank}, shape, out.${o.name}, &e)) {
+        if (!presk_writer_add(writer, ${o.tensor | c_string}, ${o.dtype}, ${o.rank}, shape, ${o.place}, &e)) {
             goto end;
         }
     }
 % endfor
-    good = presk_writer_save(writer, outputs, &e);
+% if renewals:
+    if (job.checkpoint != NULL && !${program.prefix}_weights_save(&w, job.checkpoint, &e)) {
+        goto end;
+    }
+% endif
+    good = presk_writer_save(writer, job.outputs, &e);
 end:
     if (!good) {
-        presk_error_print(program, &e);
+        presk_error_print(job.program, &e);
     }
     presk_writer_free(writer);
     presk_file_close(file);
@@ -203,30 +285,42 @@ end:
     presk_free(in_${i.name});
 % endfor
 % for o in outputs:
+% if o.own:
     presk_free(out.${o.name});
+% endif
 % endfor
     ${program.prefix}_weights_free(&w);
     return good;
 }
 
+% if renewals:
+/* Whether a text is a number of steps: at least 1. */
+static bool is_count(const char *text)
+{
+    const size_t digits = strspn(text, "0123456789");
+    return text[digits] == '\0' && digits > 0 && digits < 10 && text[0] != '0';
+}
+
+% endif
 int main(int argc, char **argv)
 {
-    const char *weights = NULL;
-    const char *inputs = NULL;
-    const char *outputs = NULL;
-    const char *program = argc > 0 ? argv[0] : "main";
+    job.program = argc > 0 ? argv[0] : "main";
     if (argc == 2 && strcmp(argv[1], "-m") == 0) {
         return print_memory_map();
     }
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "-h") == 0 || strcmp(argv[i], "--help") == 0) {
-            printf("usage: %s %s\n", program, usage);
+            printf("usage: %s %s\n", job.program, usage);
             fputs(tensors, stdout);
             return fflush(stdout) == 0 ? 0 : 1;
         }
-        const char **target = strcmp(argv[i], "-w") == 0 ? &weights
-            : strcmp(argv[i], "-i") == 0 ? &inputs
-            : strcmp(argv[i], "-o") == 0 ? &outputs
+        const char **target = strcmp(argv[i], "-w") == 0 ? &job.weights
+            : strcmp(argv[i], "-i") == 0 ? &job.inputs
+            : strcmp(argv[i], "-o") == 0 ? &job.outputs
+% if renewals:
+            : strcmp(argv[i], "-n") == 0 ? &job.steps
+            : strcmp(argv[i], "-c") == 0 ? &job.checkpoint
+% endif
 #if defined(PRESK_PROFILE)
             : strcmp(argv[i], "-p") == 0 ? &profile_path
             : strcmp(argv[i], "-r") == 0 ? &profile_runs
@@ -236,15 +330,21 @@ int main(int argc, char **argv)
 #endif
                                          : NULL;
         if (target == NULL || *target != NULL || i + 1 == argc) {
-            return fail_usage(program);
+            return fail_usage(job.program);
         }
         *target = argv[++i];
     }
-    if (outputs == NULL${" || inputs == NULL" if taken else ""}${" || weights == NULL" if parts else ""}) {
-        return fail_usage(program);
+    if (job.outputs == NULL${" || job.inputs == NULL" if taken else ""}${" || job.weights == NULL" if parts else ""}${" || (job.steps != NULL && !is_count(job.steps))" if renewals else ""}) {
+        return fail_usage(job.program);
     }
 #if defined(PRESK_PROFILE)
     profiled_runs = profile_runs != NULL ? strtol(profile_runs, NULL, 10) : 1;
 #endif
-    return run(program, weights, inputs, outputs) ? 0 : 1;
+    presk_nan found;
+    bool nan = false;
+    const bool good = run(NULL, &nan);
+    if (good && nan) {
+        run(&found, &nan); /* once more, to find the launch */
+    }
+    return good ? 0 : 1;
 }

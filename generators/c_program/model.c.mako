@@ -95,18 +95,26 @@ static bool load_tensor(void *to, const char *name, const struct part *p, presk_
     return good;
 }
 
+#define NAME_BYTES (${parts[0].longest} + 16)
+
+/* The name of a part's tensor, of its l-th layer. */
+static void write_name(char name[NAME_BYTES], const struct part *p, int l)
+{
+    if (p->first < 0) {
+        snprintf(name, NAME_BYTES, "%s", p->name);
+    } else {
+        snprintf(name, NAME_BYTES, "%s%d%s", p->name, p->first + l, p->rest);
+    }
+}
+
 static bool load_parts(unsigned char *memory, presk_file *file, presk_error *e)
 {
     presk_tensor t;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         const struct part *p = &parts[i];
         for (int l = 0; l < p->layers; l++) {
-            char name[${parts[0].longest} + 16];
-            if (p->first < 0) {
-                snprintf(name, sizeof name, "%s", p->name);
-            } else {
-                snprintf(name, sizeof name, "%s%d%s", p->name, p->first + l, p->rest);
-            }
+            char name[NAME_BYTES];
+            write_name(name, p, l);
             if (!load_tensor(memory + p->offset + l * p->stride, name, p, file, e)) {
                 return false;
             }
@@ -138,7 +146,7 @@ bool ${program.prefix}_weights_load(${program.prefix}_weights *w, const char *pa
     }
     w->memory = memory;
 % for b in weights:
-    w->${b.name} = (const ${b.ctype} *)(memory + INT64_C(${b.byte_offset}));
+    w->${b.name} = (${"" if b.updated else "const "}${b.ctype} *)(memory + INT64_C(${b.byte_offset}));
 % endfor
 % else:
     (void)path;
@@ -154,6 +162,61 @@ void ${program.prefix}_weights_free(${program.prefix}_weights *w)
     w->memory = NULL;
 }
 
+% if renewals:
+% if parts:
+/* The matrix of a part, which lies transposed at `from`, as the file has it. */
+static void turn_back(unsigned char *to, const unsigned char *from, const struct part *p)
+{
+    const size_t size = presk_dtype_size(p->dtype), rows = (size_t)p->shape[0], cols = (size_t)p->shape[1];
+    for (size_t j = 0; j < rows; j++) {
+        for (size_t k = 0; k < cols; k++) {
+            memcpy(to + (j * cols + k) * size, from + (k * rows + j) * size, size);
+        }
+    }
+}
+
+/* Adds every tensor of the weights; `copy` has room for all, for those that are turned. */
+static bool add_parts(presk_writer *writer, const unsigned char *memory, unsigned char *copy, presk_error *e)
+{
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        const struct part *p = &parts[i];
+        for (int l = 0; l < p->layers; l++) {
+            const int64_t at = p->offset + l * p->stride;
+            char name[NAME_BYTES];
+            write_name(name, p, l);
+            if (p->transposed) {
+                turn_back(copy + at, memory + at, p);
+            }
+            const void *data = p->transposed ? copy + at : memory + at;
+            if (!presk_writer_add(writer, name, p->dtype, p->rank, p->shape, data, e)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+% endif
+bool ${program.prefix}_weights_save(const ${program.prefix}_weights *w, const char *path, presk_error *e)
+{
+    presk_writer *writer = presk_writer_new();
+% if parts:
+    unsigned char *copy = presk_alloc((size_t)${program.prefix.upper()}_WEIGHT_BYTES);
+    bool good = writer != NULL && copy != NULL;
+    if (!good) {
+        presk_error_set(e, PRESK_E_UNWRITABLE, path, "no memory to write it");
+    }
+    good = good && add_parts(writer, w->memory, copy, e) && presk_writer_save(writer, path, e);
+    presk_free(copy);
+% else:
+    (void)w;
+    bool good = writer != NULL && presk_writer_save(writer, path, e);
+% endif
+    presk_writer_free(writer);
+    return good;
+}
+
+% endif
 bool ${program.prefix}_check(const ${program.prefix}_inputs *in, presk_error *e)
 {
     (void)in;

@@ -19,14 +19,14 @@
 /* The weights, as the kernels read them: row-major, layers stacked on a leading axis. */
 typedef struct ${program.prefix}_weights {
 % for w in weights:
-    const ${w.ctype} *${w.name}; /* ${w.shape} */
+    ${"" if w.updated else "const "}${w.ctype} *${w.name}; /* ${w.shape}${w.updated} */
 % endfor
     void *memory;
 } ${program.prefix}_weights;
 
 typedef struct ${program.prefix}_inputs {
 % for i in inputs:
-    const ${i.ctype} *${i.name}; /* ${i.shape}${f" in [0, {i.int_limit})" if i.int_limit >= 0 else ""} */
+    ${"" if i.updated else "const "}${i.ctype} *${i.name}; /* ${i.shape}${f" in [0, {i.int_limit})" if i.int_limit >= 0 else ""}${i.updated} */
 % endfor
 % if not inputs:
     const void *none;
@@ -35,14 +35,25 @@ typedef struct ${program.prefix}_inputs {
 
 typedef struct ${program.prefix}_outputs {
 % for o in outputs:
+% if o.own:
     ${o.ctype} *${o.name}; /* ${o.shape}${"; has contents before a run, which changes them" if o.given else ""} */
+% endif
 % endfor
+% if not any(o.own for o in outputs):
+    void *none;
+% endif
 } ${program.prefix}_outputs;
 
 /* Reads every weight from a .safetensors file, rounds it once to its type, and checks names and shapes.
  * False and *e (E1101 ... E1107, E1205) on failure, and nothing to free. */
 bool ${program.prefix}_weights_load(${program.prefix}_weights *w, const char *path, presk_error *e);
 void ${program.prefix}_weights_free(${program.prefix}_weights *w);
+% if renewals:
+
+/* Writes the weights as they are now, in their types, under the names and in the shapes of the file that was read.
+ * False and *e (E1108) on failure, and what was at `path` stays. */
+bool ${program.prefix}_weights_save(const ${program.prefix}_weights *w, const char *path, presk_error *e);
+% endif
 
 /* True if every integer input is in its range, else E1204. */
 bool ${program.prefix}_check(const ${program.prefix}_inputs *in, presk_error *e);
@@ -52,6 +63,9 @@ size_t ${program.prefix}_memory_bytes(int threads);
 
 /* Computes the outputs on at most that many threads (without OpenMP on one): no bit depends on it. `arena` has
  * ${program.prefix}_memory_bytes(threads) bytes, aligned to 64; nothing is allocated.
+% if any(not o.own for o in outputs):
+ * New values of what is "updated by a run" replace the old ones; else nothing that is given is written.
+% endif
  * Call presk_rt_probe() once before, and ${program.prefix}_check() on inputs that you do not trust. */
 void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.prefix}_inputs *in,
     const ${program.prefix}_outputs *out, void *arena, int threads);

@@ -40,6 +40,7 @@ from (
   select 2, case role when 'weight' then 'field:weight' else 'field:argument' end, number, name, number
   from buffers
   where recording_id = :recording and role in ('weight', 'input', 'output')
+    and number not in (select output from state_list where recording_id = :recording and in_place)
   union all
   -- a parameter has the name of what its calls give it; where they differ, what those names end in, else x or y
   select

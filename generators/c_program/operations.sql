@@ -11,7 +11,7 @@ with placed as (
 select
   o.number as operation,
   n.name as kernel,
-  case b.role
+  case h.role
     when 'weight' then 'w->' || wn.name
     when 'input' then 'in->' || an.name
     when 'output' then 'out->' || an.name
@@ -27,9 +27,12 @@ join names n on n.namespace = 'kernel' and n.number = l.kernel_id
 join launch_arguments a on a.recording_id = o.recording_id and a.operation = o.number
 join views v on v.recording_id = a.recording_id and v.number = a.view
 join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
-left join names wn on wn.namespace = 'field:weight' and wn.number = b.number
-left join names an on an.namespace = 'field:argument' and an.number = b.number
+left join homes m on m.buffer = b.number
+left join buffers h on h.recording_id = b.recording_id and h.number = m.home
+left join names wn on wn.namespace = 'field:weight' and wn.number = h.number
+left join names an on an.namespace = 'field:argument' and an.number = h.number
 left join placed t on t.number = b.number
 left join weight_places w on w.buffer = b.number
 where o.recording_id = :recording
+  and not exists (select 1 from shared x where x.kernel_id = l.kernel_id and x.read_position = a.position)
 order by o.number, a.position

@@ -8,7 +8,7 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)arena;
     PRESK_RUN_BEGINS(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
 % for o in outputs:
-    PRESK_RUN_WRITES(out->${o.name}, ${o.bytes});
+    PRESK_RUN_WRITES(${o.place.replace(".", "->")}, ${o.bytes});
 % endfor
     k_team((unsigned char *)arena + INT64_C(${sizes[0].arena_bytes}), threads < 1 ? 1 : threads);
 % for o in operations.values():

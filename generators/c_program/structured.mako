@@ -6,6 +6,9 @@ static void ${f.name}(
 % endfor
 )
 {
+% for p in form_unused.get(f.form, []):
+    (void)${p.name};
+% endfor
 % for v in form_locals.get(f.form, []):
     ${v.ctype} *${v.name} = (${v.ctype} *)${v.place}; /* ${v.shape} */
 % endfor
@@ -40,7 +43,7 @@ void ${program.prefix}_run(const ${program.prefix}_weights *w, const ${program.p
     (void)arena;
     PRESK_RUN_BEGINS(arena, (size_t)${program.prefix.upper()}_ARENA_BYTES);
 % for o in outputs:
-    PRESK_RUN_WRITES(out->${o.name}, ${o.bytes});
+    PRESK_RUN_WRITES(${o.place.replace(".", "->")}, ${o.bytes});
 % endfor
     k_team((unsigned char *)arena + INT64_C(${sizes[0].arena_bytes}), threads < 1 ? 1 : threads);
 % for f in forms[-1:]:

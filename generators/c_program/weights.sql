@@ -6,6 +6,11 @@ select
   replace(replace(replace(b.shape, '[', '('), ']', ')'), ',', ', ')
     || case when w.matrix is null then '' else ', packed' end as shape,
   b.name as site,
+  coalesce((
+    select case s.in_place when 1 then ', updated by a run' else ', whose new value is an output' end
+    from renewed s
+    where s.state = b.number
+  ), '') as updated,
   w.byte_offset
 from buffers b
 join names n on n.namespace = 'field:weight' and n.number = b.number

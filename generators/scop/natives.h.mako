@@ -2,10 +2,9 @@
 #ifndef NATIVES_H
 #define NATIVES_H
 
+#include "presk_hooks.h"
 #include "presk_kernel.h"
-#include "presk_profile.h"
 #include "presk_tensors.h"
-#include "presk_trace.h"
 
 #define NATIVE_SCRATCH ${max(n.scratch for n in natives) if natives else 0} /* bytes that a kernel packs its operands into */
 

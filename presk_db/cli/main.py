@@ -127,10 +127,21 @@ def emit(recording: str, output: Path, straight_line: bool, plan: bool, generato
 @click.option("--weights", help="The checkpoint, where it is no longer where it was recorded.")
 @click.option("--cc", "compilers", multiple=True, help="A compiler; may be repeated [default: cc].")
 @click.option("--cflags", "flags", multiple=True, help="Its flags; may be repeated [default: -O3 -march=native].")
+@click.option(
+    "--steps",
+    type=click.IntRange(1, 10**6),
+    help="Compares after so many steps of an entry that updates what it is given.",
+)
 @click.option("--exact", is_flag=True, help="Measures the native run's error against the exact reals instead.")
 @DB
 def check(
-    recording: str, weights: str | None, compilers: tuple[str, ...], flags: tuple[str, ...], exact: bool, db: str
+    recording: str,
+    weights: str | None,
+    compilers: tuple[str, ...],
+    flags: tuple[str, ...],
+    steps: int | None,
+    exact: bool,
+    db: str,
 ) -> None:
     """Emits RECORDING to a temporary folder, builds it, runs it, and compares every byte with the native run's."""
     engine = open_database(db)
@@ -142,11 +153,12 @@ def check(
         return
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
     with Progress() as progress:
-        results = checked(engine, stored, builds, weights, straight_line=(False, True), progress=progress)
+        results = checked(engine, stored, builds, weights, straight_line=(False, True), steps=steps, progress=progress)
     for r in results:
         kind = "straight-line" if r.straight_line else "structured"
         times = f"build {r.build_seconds:.1f} s, run {r.run_seconds:.2f} s"
-        click.echo(f"{r.build}, {kind}: {r.bytes} bytes equal to the native run's ({times})")
+        after = "" if steps is None else f" after {steps} steps"
+        click.echo(f"{r.build}, {kind}: {r.bytes} bytes equal to the native run's{after} ({times})")
 
 
 @cli.command()

@@ -7,6 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from presk_db.conformance.program import Build, built, compare_outputs, ran
+from presk_db.conformance.repeated import repeated, write_outputs
 from presk_db.conformance.sources import recorded_weights
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
@@ -35,12 +36,16 @@ def checked(
     weights: str | None = None,
     *,
     straight_line: Sequence[bool] = (False,),
+    threads: Sequence[int | None] = (None,),
+    steps: int | None = None,
     tamper: Callable[[Path], None] | None = None,
     progress: Progress = lambda stage: None,
 ) -> list[Checked]:
     """Checks the recording's program under each build; `tamper` may change the emitted files first (to plant a fault).
 
-    Raises E7001 where it does not build, E7002 where it fails, E7003 where a byte differs, E7004 where the weights that
+    It runs once for each number of `threads`; None leaves the number open. With `steps`, the program repeats the entry so
+    often, and so does a native run; what they give in the end is compared. Raises E1203 where the entry updates nothing,
+    E7001 where it does not build, E7002 where it fails, E7003 where a byte differs, E7004 where the weights that
     the recording refers to are missing or changed.
     """
     results: list[Checked] = []
@@ -48,6 +53,9 @@ def checked(
         work = Path(name)
         progress("weights")
         file = recorded_weights(engine, recording, weights, work)
+        if steps is not None:
+            last = repeated(engine, recording, steps, weights, progress=progress)[-1]
+            write_outputs(engine, recording, last, work / "expected")
         for straight in straight_line:
             folder = work / ("straight" if straight else "program")
             progress("emit")
@@ -61,11 +69,16 @@ def checked(
                 start = perf_counter()
                 program = built(folder, build, work / f"runtime-{number}" if tamper is None else None)
                 middle = perf_counter()
-                progress(f"run {build}")
-                ran(program, file or (seeded if seeded.exists() else None), folder / INPUTS, work / "outputs")
-                end = perf_counter()
-                size = compare_outputs(work / "outputs", folder / OUTPUTS, str(build))
-                results.append(Checked(build, straight, size, middle - start, end - middle))
+                expected = folder / OUTPUTS if steps is None else work / "expected"
+                more = () if steps is None else ("-n", str(steps))
+                for count in threads:
+                    progress(f"run {build}")
+                    begin = perf_counter()
+                    held = file or (seeded if seeded.exists() else None)
+                    ran(program, held, folder / INPUTS, work / "outputs", count, more)
+                    end = perf_counter()
+                    size = compare_outputs(work / "outputs", expected, str(build))
+                    results.append(Checked(build, straight, size, middle - start, end - begin))
     return results
 
 

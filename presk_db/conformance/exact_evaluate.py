@@ -216,7 +216,7 @@ def _rules() -> dict[str, Callable[..., Values]]:
         "put_rows": _put,
         "stop": lambda e, x: x,
         "site": lambda e, x: x,
-        "update": lambda e, x: x,
+        "update": lambda e, x, old: x,
         "seen": lambda e, x, start: x,
         "concat": _concat,
         "matmul": lambda e, a, b: balls.product(a, b),

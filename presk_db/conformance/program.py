@@ -48,9 +48,16 @@ def built(folder: Path, build: Build, runtime: Path | None = None) -> Path:
     return folder / "main"
 
 
-def ran(program: Path, weights: Path | None, inputs: Path, outputs: Path, threads: int | None = None) -> None:
-    """Runs the program once. Raises ProgramFailed (E7002) with what it said."""
-    command: list[str] = [str(program), "-i", str(inputs), "-o", str(outputs)]
+def ran(
+    program: Path,
+    weights: Path | None,
+    inputs: Path,
+    outputs: Path,
+    threads: int | None = None,
+    more: Sequence[str] = (),
+) -> str:
+    """What the program prints; `more` are further arguments. Raises ProgramFailed (E7002) with what it said."""
+    command: list[str] = [str(program), "-i", str(inputs), "-o", str(outputs), *more]
     if weights is not None:
         command += ["-w", str(weights)]
     passive = {"OMP_WAIT_POLICY": "passive"}  # a machine that others use, too: threads that wait do not spin
@@ -59,6 +66,7 @@ def ran(program: Path, weights: Path | None, inputs: Path, outputs: Path, thread
     if result.returncode:
         said = result.stderr.strip().splitlines()
         raise ProgramFailed(said[0] if said else f"ended with status {result.returncode}", program.name)
+    return result.stdout
 
 
 def compare_outputs(found: Path, expected: Path, build: str) -> int:

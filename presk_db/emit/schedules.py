@@ -1,7 +1,8 @@
 """set_packed: which weights are packed at load, and where all weights lie: the temporary tables `packed`, `weight_places`.
 
 A kernel whose product has a matrix to pack (see `kernels.legality.packing_of`) reads it packed if in all its launches
-that matrix is a weight that nothing reads otherwise. The query decides; only the shapes come from the kernels' texts.
+that matrix is a weight that nothing reads otherwise, in a program that updates nothing that it is given. The query
+decides; only the shapes come from the kernels' texts.
 """
 
 from presk_db.kernels.legality import packing_of
@@ -25,7 +26,7 @@ with recursive uses as (
 ), bad (kernel_id) as (
   select u.kernel_id
   from uses u
-  where u.packable and (u.role <> 'weight' or exists (
+  where u.packable and (u.role <> 'weight' or exists (select 1 from updates y where y.recording_id = :recording) or exists (
     select 1
     from uses x
     left join packable q on q.kernel_id = x.kernel_id and x.packable

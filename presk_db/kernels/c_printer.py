@@ -5,9 +5,10 @@ affine address with literal strides; a value that is used once, near, stands whe
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+from presk_db.errors import KernelAliasBad
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_product import ProductPrinter
 from presk_db.kernels.c_statements import StatementPrinter
@@ -36,6 +37,7 @@ from presk_db.kernels.plans import default_schedule
 from presk_db.kernels.products import product_of
 from presk_db.kernels.ranges import extent_bounds
 from presk_db.kernels.schedule import Schedule, Split
+from presk_db.kernels.sharing import in_place, shared_pairs
 from presk_db.kernels.tree import Nest, statements
 
 Nodes = Sequence[Statement | Nest]
@@ -44,22 +46,37 @@ REPEATS = 4
 """How many blocks of a light reduction the lanes' sums take before they go back to memory."""
 
 
-def c_function(kernel: Kernel, name: str, schedule: Schedule | None = None, *, comment: bool = True) -> str:
+def c_function(
+    kernel: Kernel,
+    name: str,
+    schedule: Schedule | None = None,
+    *,
+    comment: bool = True,
+    shared: Mapping[str, str] | None = None,
+) -> str:
     """The function `static void name(...)` in C11, ending in a newline.
 
     Its parameters are `ptrdiff_t first, ptrdiff_t last`, the units to compute (see `legality.units`); `unsigned char
     *restrict scratch`, aligned to 64, where `legality.scratch_bytes` is not 0; then the kernel's in order: arrays as
     restrict pointers, scalars as double, extents as ptrdiff_t. It is silent under -Wall -Wextra -Wconversion.
-    `schedule` is the default one where it is None.
+    `schedule` is the default one where it is None. `shared` maps arrays that are read to the written ones whose memory
+    they are given: they are no parameters.
 
     Raises:
         KernelNameBad (E2002): a name of the kernel means something in C.
+        KernelAliasBad (E2006): two arrays of `shared` cannot have one memory.
         ScheduleIllegal (E3004): the schedule does not fit the kernel.
     """
     schedule = default_schedule(kernel) if schedule is None else schedule
     check_schedule(kernel, schedule)
     own = _own_names(kernel)
-    text = ["/*", *(f" * {line}" for line in kernel.text.splitlines()), " */"] if comment else []
+    lines = kernel.text.splitlines()
+    for read, written in (shared or {}).items():
+        if (read, written) not in shared_pairs(kernel):
+            raise KernelAliasBad(f"{read} and {written} cannot share memory", name)
+        lines.append(f"{read} is {written}'s memory")
+    text = ["/*", *(f" * {line}" for line in lines), " */"] if comment else []
+    kernel = in_place(kernel, shared or {})
     product = product_of(kernel)
     if schedule.product is not None and product is not None:
         printer: StatementPrinter = ProductPrinter(kernel, product, schedule.product, *own)

@@ -114,6 +114,14 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class Update:
+    """The output buffer `output` is the new value of the input or weight buffer `state`, of the same type and shape."""
+
+    output: int
+    state: int
+
+
+@dataclass(frozen=True)
 class LaunchOrder:
     """All of a program: what there is, and what happens, in order."""
 
@@ -123,6 +131,7 @@ class LaunchOrder:
     buffers: tuple[Buffer, ...]
     weights: tuple[WeightPart, ...]
     launches: tuple[Launch, ...]
+    updates: tuple[Update, ...] = ()
 
     def kernels(self) -> tuple[Kernel, ...]:
         """The distinct kernels, in order of their first launch."""
@@ -130,7 +139,10 @@ class LaunchOrder:
 
 
 def check_launches(order: LaunchOrder) -> None:
-    """Raises E2004 or E2006 where a launch's arguments do not fit its kernel, leave their buffers, or alias."""
+    """Raises E2004 or E2006 where a launch's arguments do not fit its kernel, leave their buffers, or alias.
+
+    Likewise where an update is none of an input or weight by an output of its type and shape, each in one update at most.
+    """
     for number, launch in enumerate(order.launches):
         place = f"launch {number} ({launch.label})"
         arrays = launch.kernel.arrays
@@ -140,6 +152,18 @@ def check_launches(order: LaunchOrder) -> None:
         for array, view in zip(arrays, launch.arguments, strict=True):
             _check_argument(array, view, order.buffers[view.buffer], place)
         _check_alias(arrays, launch.arguments, place)
+    _check_updates(order)
+
+
+def _check_updates(order: LaunchOrder) -> None:
+    seen: set[int] = set()
+    for update in order.updates:
+        output, state = order.buffers[update.output], order.buffers[update.state]
+        if output.role != "output" or state.role not in ("input", "weight") or seen & {output.id, state.id}:
+            raise KernelAliasBad(f"{output.name} cannot be the new value of {state.name}", "the updates")
+        if (output.type, output.shape) != (state.type, state.shape):
+            raise KernelBoundsBad(f"{output.name} and {state.name} differ in type or shape", "the updates")
+        seen |= {output.id, state.id}
 
 
 def _check_argument(array: Array, view: View, buffer: Buffer, place: str) -> None:

@@ -203,7 +203,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     **dict.fromkeys((*COMPARE, "and", "or"), (None, None)),
     **dict.fromkeys(("not", "real", "argmax", "stop"), (None,)),
     "site": (lambda r: r.g,),
-    "update": (lambda r: r.g,),
+    "update": (lambda r: r.g, None),
     "reshape": (lambda r: reshape(r.g, *r.shape()),),
     "transpose": (_transposed,),
     "slice": (lambda r: Piece(r.equation["axis"], r.equation["start"], r.g),),

@@ -52,10 +52,10 @@ def adamw_update(
     keep, rate, root = rates
     beta1, beta2 = betas
     g = g if factor is None else g * factor
-    m = beta1 * m + (1.0 - beta1) * g
-    v = beta2 * v + (1.0 - beta2) * (g * g)
-    p = p * keep - rate * (m / (sqrt(v) / root + eps))
-    return update(p), update(m), update(v)
+    first = beta1 * m + (1.0 - beta1) * g
+    second = beta2 * v + (1.0 - beta2) * (g * g)
+    new = p * keep - rate * (first / (sqrt(second) / root + eps))
+    return update(new, p), update(first, m), update(second, v)
 
 
 def adamw(
@@ -85,7 +85,7 @@ def adamw(
 @function
 def sgd_update(p: Tensor, g: Tensor, lr: Tensor, factor: Tensor | None) -> Tensor:
     """p - lr g."""
-    return update(p - lr * (g if factor is None else g * factor))
+    return update(p - lr * (g if factor is None else g * factor), p)
 
 
 def sgd(p: Any, g: Any, lr: Tensor, factor: Tensor | None = None) -> Any:

@@ -295,9 +295,15 @@ def site(x: Tensor) -> Tensor:
     return emit("site", [x], "real", x.shape)
 
 
-def update(x: Tensor) -> Tensor:
-    """`x`, the new value of some state: EntryBad (E1203) where no result of the entry depends on it."""
-    return emit("update", [x], x.kind, x.shape, x.var.limit)
+def update(x: Tensor, old: Tensor) -> Tensor:
+    """`x`, the new value of the state that was `old`: EntryBad (E1203) where no result of the entry depends on it.
+
+    Where `old` is a parameter or an input of the entry and a result is `x` itself, the result updates it: a program
+    computes it in the memory of `old` and can repeat the entry.
+    """
+    _kind(old, (x.kind,), "update")
+    _need(x.shape == old.shape, f"a new value {list(x.shape)} of a state {list(old.shape)}")
+    return emit("update", [x, old], x.kind, x.shape, x.var.limit)
 
 
 def seen(x: Tensor, start: Tensor, count: int, axis: int) -> Tensor:

@@ -65,8 +65,10 @@ class Flat:
     folds: list[FoldInfo] = field(default_factory=list)
     stored: set[int] = field(default_factory=set)
     """Values that need memory of their own whoever uses them: results, parts of stacks, what layers are windows on."""
-    updates: list[tuple[Value, str]] = field(default_factory=list)
-    """New values of some state, each with its source line."""
+    updates: list[tuple[Value, Value, str]] = field(default_factory=list)
+    """New values of some state, each with the old one and its source line."""
+    renewed: list[tuple[str, Value]] = field(default_factory=list)
+    """The results that are new values of a parameter or an input, each with it."""
     seen: dict[int, tuple[int, Value, int]] = field(default_factory=dict)
     """Values of which only the first elements count, by id: the axis, and the integer and the number whose sum they are."""
 
@@ -124,7 +126,7 @@ class _Flattener:
         if e.op in MARKS:
             if e.op == "seen":
                 self.flat.seen[inputs[0].id] = e["axis"], inputs[1], e["count"]
-            return self.mark(e, inputs[0], call, site, scope)
+            return self.mark(e, inputs, call, site, scope)
         output = self.value(e.outputs[0], site)
         if output.kind == "real" and output.shape == () and any(v.scalar for v in inputs):
             hosts = [self.in_f64(v) for v in inputs]
@@ -140,14 +142,19 @@ class _Flattener:
             inputs = [v for v in inputs if 0 not in v.shape]
         return self.append(e.op, inputs, output, dict(e.attributes), call, scope, e.source)
 
-    def mark(self, e: Equation, value: Value, call: int, site: str, scope: Scope) -> Value:
-        """The operand itself; of a site with another type, the operand in that type."""
+    def mark(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
+        """The operand itself; of a site with another type, or a state of one, the operand in that type."""
+        value = inputs[0]
+        type_ = value.type
+        if e.op == "site" and not value.scalar:
+            type_ = self.realization.type_of(site)
+        elif e.op == "update":
+            type_ = inputs[1].type
+        if type_ != value.type:
+            value = self.copy(value, site, type_, call, scope, e.source)
         if e.op == "update":
-            self.flat.updates.append((value, e.source))
-        if e.op != "site" or value.scalar:
-            return value
-        type_ = self.realization.type_of(site)
-        return value if type_ == value.type else self.copy(value, site, type_, call, scope, e.source)
+            self.flat.updates.append((value, inputs[1], e.source))
+        return value
 
     def in_f64(self, value: Value) -> Value | None:
         """A scalar, or a number computed from constants alone, in f64; None for any other value."""
@@ -255,7 +262,8 @@ def _keeps_rows(e: FlatEquation) -> bool:
 def flat_graph(graph: Graph, realization: Realization) -> Flat:
     """Expands a graph and gives each site its type.
 
-    Raises SiteUnknown (E3002) for a rule that matches no site, EntryBad (E1203) for an update that no result needs.
+    Raises SiteUnknown (E3002) for a rule that matches no site, EntryBad (E1203) for an update that no result needs, and
+    for a second update of one parameter or input.
     """
     flattener = _Flattener(realization)
     flat = flattener.flat
@@ -269,7 +277,10 @@ def flat_graph(graph: Graph, realization: Realization) -> Flat:
             value.type, value.scalar = "f64", True
     root = flattener.call(graph.entry, None, graph.entry.name)
     results = flattener.body(graph.entry, arguments, root, graph.entry.name, ())
+    renewed = _renewed(flat.updates, arguments)
     for name, value in zip(graph.results, results, strict=True):
+        if value.id in renewed:
+            flat.renewed.append((name, renewed.pop(value.id)))
         if value.equation is None or value.equation.op in UNSTORED or value.id in flattener.taken:
             value = flattener.copy(value, f"{graph.entry.name}/{name}", value.type, root, (), graph.entry.source)
         flattener.taken.add(value.id)
@@ -278,6 +289,19 @@ def flat_graph(graph: Graph, realization: Realization) -> Flat:
     flat.stored |= flattener.taken
     flat.equations = _live(flat)
     return flat
+
+
+def _renewed(updates: list[tuple[Value, Value, str]], arguments: list[Value]) -> dict[int, Value]:
+    """By the number of a new value: the parameter or input that it updates. EntryBad where one has two new values."""
+    known = {v.id for v in arguments}
+    found: dict[int, Value] = {}
+    for value, old, source in updates:
+        if old.id not in known:
+            continue
+        if any(state is old for state in found.values()):
+            raise EntryBad(f"a second new value of {old.site} is computed here", source)
+        found[value.id] = old
+    return found
 
 
 def _live(flat: Flat) -> list[FlatEquation]:
@@ -293,7 +317,7 @@ def _live(flat: Flat) -> list[FlatEquation]:
             while value.window is not None:
                 value = value.window[0]
                 needed.add(value.id)
-    for value, source in flat.updates:
+    for value, _, source in flat.updates:
         if value.id not in needed:
             raise EntryBad("a new value of some state is computed here and not returned: return it", source)
     return live[::-1]

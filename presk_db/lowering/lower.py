@@ -6,6 +6,7 @@ from presk_db.kernels.launches import (
     Call,
     Launch,
     LaunchOrder,
+    Update,
     View,
     WeightPart,
     check_launches,
@@ -35,9 +36,15 @@ def launch_order(graph: Graph, realization: Realization) -> LaunchOrder:
     )
     for _, value in flat.results:
         memory.window(value)  # nothing writes a result without elements
-    weights = _weight_parts(graph, flat, memory)
+    results = dict(flat.results)
     order = LaunchOrder(
-        tuple(flat.functions), tuple(flat.calls), tuple(flat.folds), tuple(memory.buffers), weights, launches
+        tuple(flat.functions),
+        tuple(flat.calls),
+        tuple(flat.folds),
+        tuple(memory.buffers),
+        _weight_parts(graph, flat, memory),
+        launches,
+        tuple(Update(memory.window(results[name])[0], memory.of[state.id]) for name, state in flat.renewed),
     )
     check_launches(order)
     return order

@@ -14,7 +14,7 @@ from presk_db.language.graph import Input
 from presk_db.language.nn import target_count, token_losses
 from presk_db.language.optimizers import adamw, clip_factor, mapped, sgd
 from presk_db.language.parameters import int_input, real_input, scalar_input
-from presk_db.language.primitives import broadcast_to, const, reshape, site, sum
+from presk_db.language.primitives import broadcast_to, const, reshape, site, sum, update
 from presk_db.language.tracing import Record, Tensor, flatten, fold, function, rebuilt
 from presk_db.models.model import Entry, decode_entry
 
@@ -92,7 +92,7 @@ def _functions(forward: Callable[..., Any], vocabulary: int) -> dict[str, Callab
         norm, factor = clip_factor(grads, CLIP)
         m, v = (rebuilt(p, iter([moments[f"{which}.{name}"] for name, _ in flatten(p)])) for which in ("m", "v"))
         new, first, second = adamw(p, grads, m, v, lr, step, factor)
-        return {"loss": value, "norm": norm, "p": new, "m": first, "v": second}
+        return {"loss": value, "norm": norm, "p": new, "m": first, "v": second, "step": update(step + 1.0, step)}
 
     def train_step_sgd(p: Any, tokens: Tensor, targets: Tensor, lr: Tensor) -> Any:
         value, grads = with_gradient(p, tokens, targets)

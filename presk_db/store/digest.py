@@ -48,6 +48,7 @@ def order_lists(order: LaunchOrder, views: dict[View, int]) -> dict[str, Any]:
             [x.kernel.digest, x.call, x.label, x.source, [views[v] for v in x.arguments], x.scalars]
             for x in order.launches
         ],
+        **({"updates": [[u.output, u.state] for u in order.updates]} if order.updates else {}),
     }
 
 

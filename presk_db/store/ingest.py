@@ -114,6 +114,7 @@ def _insert_what_there_is(connection: Connection, order: LaunchOrder, r: int, vi
         for n, p in enumerate(order.weights)
     )
     _put(connection, tables.weight_parts, parts)
+    _put(connection, tables.updates, ((r, u.output, u.state) for u in order.updates))
 
 
 def _bounds(part: WeightPart) -> tuple[int, int]:

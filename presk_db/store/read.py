@@ -8,7 +8,17 @@ from sqlalchemy import Connection, Engine, Table, select, text
 
 from presk_db.errors import DatabaseDamaged
 from presk_db.kernels.ir import Kernel
-from presk_db.kernels.launches import Buffer, Call, FoldInfo, FunctionInfo, Launch, LaunchOrder, View, WeightPart
+from presk_db.kernels.launches import (
+    Buffer,
+    Call,
+    FoldInfo,
+    FunctionInfo,
+    Launch,
+    LaunchOrder,
+    Update,
+    View,
+    WeightPart,
+)
 from presk_db.store import tables
 from presk_db.store.digest import float_from_bits
 from presk_db.store.engine import reading
@@ -97,6 +107,7 @@ def read_launch_order(engine: Engine, recording_id: int) -> LaunchOrder:
                 recording_id,
                 [View(v.buffer, v.offset, shape(v.shape)) for v in rows(tables.views, "number")],
             ),
+            tuple(Update(u.output, u.state) for u in rows(tables.updates, "output")),
         )
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0006"
+SCHEMA_VERSION = "0007"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -85,6 +85,14 @@ weight_parts = table(
     "recording_id number",
     within("buffer", "buffers"),
     flag("transposed"),
+)
+
+updates = table(
+    "updates",
+    "recording_id output state",
+    "recording_id output",
+    within("output", "buffers"),
+    within("state", "buffers"),
 )
 
 # --- what happened --------------------------------------------------------------------------------------------

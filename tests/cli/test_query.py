@@ -75,3 +75,36 @@ def test_csv_and_json_hold_the_same_rows(tmp_path: Path, engine: Engine) -> None
     csv.writer(text).writerows([from_database.columns, *from_database.rows])
     assert json.loads(json.dumps(from_database.rows)) == [list(row) for row in from_database.rows]
     assert text.getvalue().splitlines()[0] == ",".join(from_database.columns)
+
+
+DEAD = """
+from presk_db import language as L
+
+def parameters(dims):
+    return L.Record(w=L.parameter("w", 4, 3, 3))
+
+def inputs(dims):
+    return {"x": L.real_input(3, 3)}
+
+def layer(x, p):
+    y = L.linear(x, p)
+    return y, y @ p
+
+def added(total, y):
+    return total + y
+
+def last(p, x):
+    _, kept = L.fold(layer, x, p.w, collect=True)
+    return L.fold(added, x, kept[2:4])
+"""
+
+
+def test_why_launches_are_dead(engine: Engine, tmp_path: Path) -> None:
+    """A fold collects what every layer gives, and the entry adds the last two."""
+    (tmp_path / "dead.py").write_text(DEAD)
+    recording = write_recording(engine, recorded(spec_from(f"{tmp_path / 'dead.py'}:last", {})))
+    found = answer(engine, query_sql("dead_launches"), recording.id)
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    assert [row["operation"] for row in rows] == [1, 3]
+    assert {row["reason"] for row in rows} == {"a fold collects it with other layers, and only theirs are read"}
+    assert answer(engine, query_sql("dead_launches"), 1).rows == ()

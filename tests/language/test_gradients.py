@@ -45,7 +45,7 @@ CASES: dict[str, Case] = {
     "concat": (lambda q: p.concat([q[0], q[1], q[0] * q[1]], 1), [M, M], (3, 12), {}),
     "matmul": (lambda q: q[0] @ q[1], [(2, 3, 4), (2, 4, 2)], (2, 3, 2), {}),
     "site": (lambda q: p.site(q[0]) * q[0], [V], V, {}),
-    "update": (lambda q: p.update(q[0] * 2.0), [V], V, {}),
+    "update": (lambda q: p.update(q[0] * 2.0, q[0]), [V], V, {}),
     "stop": (lambda q: q[0] * p.real(p.stop(q[0]) > 0.0), [V], V, {}),
 }
 OTHERS: dict[str, Case] = {
@@ -182,7 +182,7 @@ def test_errors() -> None:
     bad(lambda q: grad(lambda q: L.argmax(q.x))(q), "one real number")
     bad(lambda q: value_and_grad(lambda q, x: L.sum(x))({}, q.x)[0], "has no parameters")
     bad(lambda q: value_and_grad(lambda q: L.sum(L.stop(q.x)))(q)[0], "does not depend on its parameters")
-    bad(lambda q: (L.update(q.x * 2.0), q.x)[1], "not returned")
+    bad(lambda q: (L.update(q.x * 2.0, q.x), q.x)[1], "not returned")
 
 
 def test_a_parameter_that_does_not_matter_has_the_gradient_0() -> None:

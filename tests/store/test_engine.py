@@ -141,8 +141,9 @@ def test_an_older_database_is_upgraded_on_request(database: Path) -> None:
     driver = sqlite3.connect(database, isolation_level=None)
     for (view,) in driver.execute("select name from sqlite_schema where type = 'view'").fetchall():
         driver.execute(f"drop view {view}")
-    driver.execute("drop table launch_hashes")
-    for table in ("states", "benchmark_rivals", "benchmark_launches", "benchmarks", "measurements", "plan_schedules"):
+    for table in ("updates", "states", "launch_hashes"):
+        driver.execute(f"drop table {table}")
+    for table in ("benchmark_rivals", "benchmark_launches", "benchmarks", "measurements", "plan_schedules"):
         driver.execute(f"drop table {table}")
     for table in ("ulp_histogram", "exact_bounds", "exact_errors", "exact_runs"):
         driver.execute(f"drop table {table}")

@@ -1,6 +1,53 @@
--- Launches that write nothing that is read later, and no output.
-select d.operation, l.function, l.label, l.source, l.bytes_written
-from dead_launches d
-join launch_list l on l.recording_id = d.recording_id and l.operation = d.operation
-where d.recording_id = :recording
-order by d.operation
+-- Launches on which no output depends, and why each is there: who reads what it writes.
+with recursive flow as (
+  select distinct w.operation as writer, r.operation as reader
+  from launch_arguments w
+  join views v on v.recording_id = w.recording_id and v.number = w.view
+  join views x on x.recording_id = v.recording_id and x.buffer = v.buffer
+    and x.offset < v.offset + v.elements and v.offset < x.offset + x.elements
+  join launch_arguments r on r.recording_id = x.recording_id and r.view = x.number and r.mode = 'in'
+    and r.operation > w.operation
+  where w.recording_id = :recording and w.mode = 'out'
+), live (operation) as (
+  select a.operation
+  from launch_arguments a
+  join views v on v.recording_id = a.recording_id and v.number = a.view
+  join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
+  where a.recording_id = :recording and a.mode = 'out' and b.role = 'output'
+  union
+  select f.writer from live l join flow f on f.reader = l.operation
+), written as ( -- what dead launches write, and who else writes and reads it
+  select
+    a.operation,
+    a.position,
+    b.name,
+    (select min(f.reader) from flow f where f.writer = a.operation) as reader,
+    (select count(distinct o.operation)
+     from views w
+     join launch_arguments o on o.recording_id = w.recording_id and o.view = w.number and o.mode = 'out'
+     where w.recording_id = b.recording_id and w.buffer = b.number) as writers,
+    (select count(*)
+     from views w
+     join launch_arguments o on o.recording_id = w.recording_id and o.view = w.number and o.mode = 'in'
+     where w.recording_id = b.recording_id and w.buffer = b.number) as readers
+  from launch_arguments a
+  join views v on v.recording_id = a.recording_id and v.number = a.view
+  join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
+  where a.recording_id = :recording and a.mode = 'out' and a.operation not in (select operation from live)
+)
+select
+  l.operation,
+  l.function,
+  l.label,
+  l.source,
+  l.bytes_written,
+  w.name as writes,
+  case
+    when w.reader is not null then 'only launches read it on which no output depends, the first is ' || w.reader
+    when w.readers = 0 then 'nothing reads it'
+    when w.writers > 1 then 'a fold collects it with other layers, and only theirs are read'
+    else 'it is read only before'
+  end as reason
+from written w
+join launch_list l on l.recording_id = :recording and l.operation = w.operation
+order by l.operation, w.position
