@@ -115,6 +115,19 @@
 #define presk_tanh_f64 PRESK_SYM(presk_tanh_f64)
 #define presk_tanh_slow PRESK_SYM(presk_tanh_slow)
 
+/* presk_key.c */
+#define presk_key_block PRESK_SYM(presk_key_block)
+#define presk_key_child PRESK_SYM(presk_key_child)
+#define presk_key_draw PRESK_SYM(presk_key_draw)
+#define presk_key_part PRESK_SYM(presk_key_part)
+#define presk_key_seed PRESK_SYM(presk_key_seed)
+#define presk_key_uniform PRESK_SYM(presk_key_uniform)
+
+/* presk_sample.c */
+#define presk_penalize PRESK_SYM(presk_penalize)
+#define presk_sample PRESK_SYM(presk_sample)
+#define presk_sampling_check PRESK_SYM(presk_sampling_check)
+
 /* generate/presk_tokenizer*.c */
 #define presk_bytes_add PRESK_SYM(presk_bytes_add)
 #define presk_bytes_free PRESK_SYM(presk_bytes_free)

@@ -19,7 +19,12 @@ FLAGS: tuple[str, ...] = (
 )
 """The exactness and the speed: gcc's and clang's own C11, without clang's contraction."""
 
-_RUNTIME = ("presk_rt", "presk_math")  # the parts of the runtime that kernels call begin so
+_RUNTIME = (
+    "presk_rt",
+    "presk_math",
+    "presk_key",
+    "presk_sample",
+)  # the parts of the runtime that kernels call begin so
 
 
 def shared_library(source: str, flags: Sequence[str] = FLAGS, folder: str | None = None) -> Path:

@@ -9,6 +9,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "runtime_c"
 FIXTURES = ROOT / "fixtures" / "runtime_c"
 SOURCES = ["presk_rt.c", "presk_json.c", "presk_header.c", "presk_tensors.c", "presk_convert.c", "presk_writer.c"]
+KEYS = ["presk_key.c", "presk_sample.c"]
 GENERATE = [f"generate/{path.name}" for path in sorted((RUNTIME / "generate").glob("*.c"))]
 STRICT = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-ffp-contract=off"]
 SANITIZED = ["-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]

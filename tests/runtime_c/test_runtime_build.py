@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from c_runtime import FIXTURES, GENERATE, RUNTIME, SOURCES, STRICT, Build, compile_c
+from c_runtime import FIXTURES, GENERATE, KEYS, RUNTIME, SOURCES, STRICT, Build, compile_c
 
 X86 = platform.machine() == "x86_64"
 COMPILERS = [name for name in ("gcc", "clang", "clang-19") if shutil.which(name)]
@@ -107,7 +107,7 @@ def external_symbols(obj: Path) -> set[str]:
 def test_every_symbol_takes_the_prefix(tmp_path: Path) -> None:
     listed = set(re.findall(r"^#define (presk_\w+) PRESK_SYM\(\1\)$", (RUNTIME / "presk_names.h").read_text(), re.M))
     plain: set[str] = set()
-    for name in [*SOURCES, *GENERATE]:
+    for name in [*SOURCES, *KEYS, *GENERATE]:
         obj = tmp_path / f"{Path(name).name}.o"
         for flags in ([], ["-DPRESK_PREFIX=gpt_"]):
             assert compile_c(obj, [RUNTIME / name], [*STRICT, "-O1", "-c", *flags]).returncode == 0
@@ -136,7 +136,7 @@ def test_two_runtimes_link_together(tmp_path: Path) -> None:
     assert subprocess.run([tmp_path / "both"], check=False).returncode == 0
 
 
-@pytest.mark.parametrize("name", [*SOURCES, *GENERATE])
+@pytest.mark.parametrize("name", [*SOURCES, *KEYS, *GENERATE])
 def test_the_analyzer_finds_nothing(tmp_path: Path, name: str) -> None:
     done = compile_c(tmp_path / "a.o", [RUNTIME / name], [*STRICT, "-O2", "-fanalyzer", "-c"])
     assert (done.returncode, done.stderr) == (0, "")
