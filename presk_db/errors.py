@@ -365,3 +365,21 @@ class HashesBad(PreskError):
     """A file of hashes cannot be read, or it is not of the recording."""
 
     code = "E7007"
+
+
+class ArchiveBad(PreskError):
+    """An archive is cut, malformed, too large, or holds what presk does not write."""
+
+    code = "E7008"
+
+
+class ArchiveChanged(PreskError):
+    """A file, kernel, weight, input or output of an archive is not what the archive says it is."""
+
+    code = "E7009"
+
+
+class ArchiveNewer(PreskError):
+    """An archive comes from a newer presk."""
+
+    code = "E7010"

@@ -11,7 +11,7 @@ from presk_db.emit.names import c_name
 from presk_db.errors import HashesBad
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import Engine
-from presk_db.store.hashes import LaunchPlace, WrittenArray, launch_place, written_arrays
+from presk_db.store.hashes import LaunchPlace, WrittenArray, launches_by_operation, written_arrays_of
 from presk_db.store.recordings import StoredRecording
 
 
@@ -55,16 +55,17 @@ def divergence(engine: Engine, recording: StoredRecording, path: str) -> Diverge
     hashes = read_hashes(path)
     if hashes.recording != recording.digest:
         raise HashesBad(f"these are hashes of {hashes.recording[:16]}, not of {recording.digest[:16]}", path)
-    arrays = written_arrays(engine, recording.id)
-    if any(a.hash is None for a in arrays):
-        raise HashesBad("the recording has no hashes: an older presk made it; record it again", recording.name)
     with emission_reader(engine, recording.id) as reader:
+        arrays = written_arrays_of(reader.connection, recording.id)
+        if any(a.hash is None for a in arrays):
+            raise HashesBad("the recording has no hashes: an older presk made it; record it again", recording.name)
+        launches = launches_by_operation(reader.connection, recording.id)
         names = kernel_names(reader, recording, generator("c_program"))
     found = _first(hashes, arrays, names, f"{c_name(recording.name)}_")
     if found is None:
         return None
     operation, what, array, seen, right = found
-    place = launch_place(engine, recording.id, operation)
+    place = launches[operation]
     return Divergence(operation, what, array, seen, right, place, names[place.kernel_id])
 
 

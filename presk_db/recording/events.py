@@ -29,10 +29,13 @@ class CallLeft:
 
 @dataclass(frozen=True)
 class Launched:
-    """The launch with this number ran, in so many nanoseconds; `hashes` are those of the arrays that it wrote, in order."""
+    """The launch with this number ran, in so many nanoseconds; `hashes` are those of the arrays that it wrote, in order.
+
+    The nanoseconds of a run on another machine are not known here: None.
+    """
 
     launch: int
-    nanoseconds: int
+    nanoseconds: int | None
     hashes: tuple[int, ...] = ()
 
 
@@ -103,5 +106,5 @@ class Recording:
     events: tuple[Event, ...]
     tensors: tuple[ObservedTensor, ...]
     weights: WeightsReference
-    nanoseconds: int
+    nanoseconds: int | None
     plan: Plan = ()

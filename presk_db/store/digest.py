@@ -26,7 +26,7 @@ def recording_digest(recording: Recording, views: dict[View, int]) -> str:
         "weights": [reference.kind, reference.seed, reference.digest],
         "tensors": tensors,
         "order": order_lists(recording.order, views),
-        **({"plan": [[p.kernel, p.schedule.text] for p in recording.plan]} if recording.plan else {}),
+        **({"plan": sorted([p.kernel, p.schedule.text] for p in recording.plan)} if recording.plan else {}),
     }
     text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

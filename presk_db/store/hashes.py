@@ -1,10 +1,8 @@
-"""written_arrays: what each launch of a recording wrote, where a program lays it, and the hash that it had."""
+"""written_arrays_of: what each launch of a recording wrote, where a program lays it, and the hash that it had."""
 
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, text
-
-from presk_db.store.engine import reading
+from sqlalchemy import Connection, text
 
 _WRITTEN = """
 with sized as (
@@ -42,14 +40,15 @@ where a.recording_id = :recording and a.mode = 'out'
 order by a.operation, a.position
 """
 
-_LAUNCH = """
-select o.label, o.source, f.name, c.path, l.kernel_id, k.digest
+_LAUNCHES = """
+select o.number, o.label, o.source, f.name, c.path, l.kernel_id, k.digest
 from operations o
 join launches l on l.recording_id = o.recording_id and l.operation = o.number
 join kernels k on k.id = l.kernel_id
 join calls c on c.recording_id = o.recording_id and c.number = o.call
 join functions f on f.recording_id = c.recording_id and f.number = c.function
-where o.recording_id = :recording and o.number = :operation
+where o.recording_id = :recording
+order by o.number
 """
 
 
@@ -80,15 +79,13 @@ class LaunchPlace:
     kernel_digest: str
 
 
-def written_arrays(engine: Engine, recording_id: int) -> tuple[WrittenArray, ...]:
+def written_arrays_of(connection: Connection, recording_id: int) -> tuple[WrittenArray, ...]:
     """The arrays in the order of operations and arguments; hashes in [0, 2**64)."""
-    with reading(engine) as connection:
-        rows = connection.execute(text(_WRITTEN), {"recording": recording_id}).all()
+    rows = connection.execute(text(_WRITTEN), {"recording": recording_id}).all()
     return tuple(WrittenArray(n, p, None if h is None else h % 2**64, *rest) for n, p, h, *rest in rows)
 
 
-def launch_place(engine: Engine, recording_id: int, operation: int) -> LaunchPlace:
-    """Where the launch stands."""
-    with reading(engine) as connection:
-        row = connection.execute(text(_LAUNCH), {"recording": recording_id, "operation": operation}).one()
-    return LaunchPlace(*row)
+def launches_by_operation(connection: Connection, recording_id: int) -> dict[int, LaunchPlace]:
+    """Where each launch stands."""
+    rows = connection.execute(text(_LAUNCHES), {"recording": recording_id})
+    return {operation: LaunchPlace(*rest) for operation, *rest in rows}

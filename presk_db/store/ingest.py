@@ -28,33 +28,38 @@ def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
         DatabaseWriteFailed: E5004, where the database is locked, read-only or full.
         DatabaseDamaged: E5005, where the recording contradicts itself.
     """
+    with writing(engine) as connection:
+        return insert_recording(connection, recording)
+
+
+def insert_recording(connection: Connection, recording: Recording) -> StoredRecording:
+    """The same inside a transaction."""
     order = recording.order
     check_order(order)
     views: dict[View, int] = {}
     for launch in order.launches:
         for view in launch.arguments:
             views.setdefault(view, len(views))
-    with writing(engine) as connection:
-        highest = select(func.coalesce(func.max(tables.recordings.c.id), 0))
-        recording_id = int(connection.execute(highest).scalar_one()) + 1
-        if recording_id == 1:  # the tables are empty: their indexes are made after the load
-            for index in tables.LATE_INDEXES:
-                index.drop(connection)
-        _insert_recording(connection, recording, recording_id, recording_digest(recording, views))
-        _insert_what_there_is(connection, order, recording_id, views)
-        _insert_what_happened(connection, order, recording_id, views)
-        insert_plan(connection, recording_id, recording.plan)
-        _insert_events(connection, recording, recording_id)
-        insert_tensors(connection, recording_id, recording.tensors)
-        if recording_id == 1:
-            for index in tables.LATE_INDEXES:
-                index.create(connection)
-        connection.exec_driver_sql("pragma analysis_limit = 1000")
-        connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
-        write_structure(connection, recording_id)
-        write_frames(connection, recording_id)
-        connection.exec_driver_sql("analyze")
-        return stored_recording(connection, recording_id)
+    highest = select(func.coalesce(func.max(tables.recordings.c.id), 0))
+    recording_id = int(connection.execute(highest).scalar_one()) + 1
+    if recording_id == 1:  # the tables are empty: their indexes are made after the load
+        for index in tables.LATE_INDEXES:
+            index.drop(connection)
+    _insert_recording(connection, recording, recording_id, recording_digest(recording, views))
+    _insert_what_there_is(connection, order, recording_id, views)
+    _insert_what_happened(connection, order, recording_id, views)
+    insert_plan(connection, recording_id, recording.plan)
+    _insert_events(connection, recording, recording_id)
+    insert_tensors(connection, recording_id, recording.tensors)
+    if recording_id == 1:
+        for index in tables.LATE_INDEXES:
+            index.create(connection)
+    connection.exec_driver_sql("pragma analysis_limit = 1000")
+    connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
+    write_structure(connection, recording_id)
+    write_frames(connection, recording_id)
+    connection.exec_driver_sql("analyze")
+    return stored_recording(connection, recording_id)
 
 
 def _put(connection: Connection, table: Table, rows: Iterable[tuple[Any, ...]]) -> None:
@@ -70,7 +75,8 @@ def _insert_recording(connection: Connection, recording: Recording, recording_id
     seed = None if weights.seed is None else str(weights.seed)
     what = (recording.name, digest, recording.entry, recording.family, recording.spec, recording.graph)
     _put(connection, tables.recordings, [(recording_id, *what, weights.kind, seed, weights.digest)])
-    _put(connection, tables.native_runs, [(recording_id, int(recording.nanoseconds))])
+    if recording.nanoseconds is not None:
+        _put(connection, tables.native_runs, [(recording_id, int(recording.nanoseconds))])
     if weights.path is not None:
         _put(connection, tables.weight_files, [(recording_id, weights.path)])
 
@@ -78,8 +84,8 @@ def _insert_recording(connection: Connection, recording: Recording, recording_id
 def _insert_events(connection: Connection, recording: Recording, recording_id: int) -> None:
     """What each launch took, and the hashes of what it wrote."""
     launched = {event.launch: event for event in recording.events if isinstance(event, Launched)}
-    times = ((recording_id, n, int(launched[n].nanoseconds)) for n in sorted(launched))
-    _put(connection, tables.launch_times, times)
+    taken = ((n, launched[n].nanoseconds) for n in sorted(launched))
+    _put(connection, tables.launch_times, ((recording_id, n, int(t)) for n, t in taken if t is not None))
     written = {k.digest: [n for n, a in enumerate(k.arrays) if a.mode == "out"] for k in recording.order.kernels()}
     hashes = (
         (recording_id, n, position, signed(value))

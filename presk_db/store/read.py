@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from sqlalchemy import Connection, Engine, Table, select, text
 
@@ -19,11 +19,16 @@ from presk_db.kernels.launches import (
     View,
     WeightPart,
 )
+from presk_db.recording.events import Launched, Recording, WeightsReference
 from presk_db.store import tables
 from presk_db.store.digest import float_from_bits
 from presk_db.store.engine import reading
 from presk_db.store.kernel_rows import kernel_from_rows, shape_from_text
-from presk_db.store.recordings import stored_recording
+from presk_db.store.plans import read_plan_of
+from presk_db.store.recordings import read_graph, stored_recording
+from presk_db.store.tensors import read_tensors
+
+_KINDS: dict[str, Literal["seed", "file", "none"]] = {"seed": "seed", "file": "file", "none": "none"}
 
 
 def read_kernels(engine: Engine, recording_id: int) -> tuple[Kernel, ...]:
@@ -58,6 +63,35 @@ def read_kernel(connection: Connection, kernel_id: int) -> Kernel:
         return connection.execute(query).mappings().all()
 
     return kernel_from_rows(rows(tables.kernel_parameters, "position"), rows(tables.kernel_statements, "number"))
+
+
+def read_recording(engine: Engine, recording_id: int) -> Recording:
+    """The recording that was ingested, but for what is local: times, and where the weights were.
+
+    Raises:
+        RecordingUnknown: E5003.
+        DatabaseDamaged: E5005.
+    """
+    order = read_launch_order(engine, recording_id)
+    with reading(engine) as connection:
+        r = stored_recording(connection, recording_id)
+        hashes: defaultdict[int, list[int]] = defaultdict(list)
+        query = "select operation, hash from launch_hashes where recording_id = :id order by operation, position"
+        for operation, value in connection.execute(text(query), {"id": recording_id}):
+            hashes[operation].append(value % 2**64)
+    return Recording(
+        name=r.name,
+        entry=r.entry,
+        family=r.family,
+        spec=r.spec,
+        graph=read_graph(engine, recording_id),
+        order=order,
+        events=tuple(Launched(n, None, tuple(hashes[n])) for n in range(len(order.launches))),
+        tensors=read_tensors(engine, recording_id),
+        weights=WeightsReference(_KINDS[r.weights_kind], r.weights_seed, r.weights_digest, None),
+        nanoseconds=None,
+        plan=read_plan_of(engine, recording_id),
+    )
 
 
 def read_launch_order(engine: Engine, recording_id: int) -> LaunchOrder:
