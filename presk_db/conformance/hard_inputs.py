@@ -1,7 +1,9 @@
 """f64 inputs whose function value lies close to the middle of two doubles: found here, and published ones.
 
 `python -m presk_db.conformance.hard_inputs FOLDER [NAME…]` writes NAME_f64.bin for every function: pairs of
-little-endian u64, the bits of an input and of its correctly rounded value.
+little-endian f64, an input and its correctly rounded value. Three kinds: neighbours of random starts, found by
+interpolation; short numbers, whose series tie in their first terms (log1p's x - x*x / 2, sigmoid's 1/2 + x / 4) so
+that a term of 2**-100 or less decides; published ones.
 """
 
 import math
@@ -31,21 +33,43 @@ _DOMAIN = {  # log2 of the smallest and the largest magnitude searched, and the 
 }
 
 PUBLISHED = {
-    # from CORE-MATH's lists (Zimmermann and others) of hard cases for the four rounding directions
+    # from CORE-MATH's lists (Lefevre, Zimmermann and others) of hard cases for the four rounding directions
     "exp": (
         "0x1.9e9cbbfd6080bp-31", "0x1.0122ef37212ebp-1", "0x1.00d48a707b93ep-1", "0x1.00e0e33c8c3fdp-1",
         "0x1.00bcc31ebded7p-1", "0x1.012c061237773p-1", "0x1.00c3594568d32p-1", "0x1.005ae04256babp-1",
         "0x1.008eb56314daap+0", "0x1.0138c96e1a075p+0", "0x1.0133cf37485cfp+0", "0x1.001e6892695eep+0",
     ),
+    "expm1": (
+        "0x1.274bbf1efb1a2p-10", "0x1.1e3779b97f4a7p-50", "0x1.0a64abf09dc3ap+5", "0x1.003ff801ff5aep-43",
+        "0x1.2548eb9151e82p-48", "0x1.08f61e2cdac9ap+6", "0x1.18e5f7ad51533p+1", "0x1.05fcdfe2ea461p+4",
+    ),
+    "log": (
+        "0x1.15956b273c365p+8", "0x1.295700a79d1cbp+30", "0x1.6de110c79fac5p+2", "0x1.0bb1a825d53dp+30",
+        "0x1.11867637cbd03p+4", "0x1.2053889b642ccp+21", "0x1.0092086ce40eap+27", "0x1.62a88613629b5p+678",
+    ),
+    "log1p": (
+        "0x1.200000000001bp-46", "0x1.080000000016bp-42", "0x1.1400000000633p-40", "0x1.2c00000000753p-40",
+        "0x1.02000000015abp-38", "0x1.1e3779b97f4a8p-50", "0x1.0a1636f8aeb6ep+93", "0x1.17730e99cd1a2p+63",
+        "0x1.2c342ad3773b3p+78", "0x1.27773e7108461p+61",
+    ),
+    "tanh": (
+        "0x1.1d3523fce55b9p-23", "0x1.02a3ad2ef6f4ap-24", "0x1.3bacd6561ff5fp-25", "0x1.1ecf55daa68a8p-24",
+        "0x1.0e000000280b9p-16", "0x1.36733423f8b8bp-14", "0x1.30fc1931f09cbp+4", "0x1.0d4e2911ff0a4p+3",
+        "0x1.00a0f3cf999acp+2",
+    ),
     "erf": (
         "0x1.6d5ad4307dd52p-7", "0x1.037b548d9d7a6p-61", "0x1.059a3d07be48cp-61", "0x1.037d31a64bf9fp-61",
         "0x1.07bb029a8d96bp-61", "0x1.1aadc610c1606p-61", "0x1.3c734d93cf5p-61", "0x1.59febe53f8a2p-61",
     ),
-    # Lefèvre and Muller's worst case of log (for directed rounding)
-    "log": ("0x1.62a88613629b5p+678",),
-    # 6381956970095103 * 2**797, the double nearest to a multiple of pi / 2 (Kahan)
-    "sin": ("0x1.6ac5b262ca1ffp+849",),
-    "cos": ("0x1.6ac5b262ca1ffp+849",),
+    # from LLVM libc's tests; the last is 6381956970095103 * 2**797, the double nearest to a multiple of pi / 2 (Kahan)
+    "sin": (
+        "-0x1.14823229799c2p+7", "-0x1.0285070f9f1bcp-5", "0x1.23f40dccdef72p+0", "-0x1.f7898d5a756ddp+2",
+        "-0x1.ab514bfc61c76p+7", "0x1.fd4da4ef37075p+29", "0x1.85fc0f04c0128p+101", "0x1.6ac5b262ca1ffp+849",
+    ),
+    "cos": (
+        "0x1.8000000000009p-23", "0x1.20000000000f3p-20", "0x1.1685973506319p+3", "0x1.23f40dccdef72p+0",
+        "-0x1.14823229799c2p+7", "0x1.fd4da4ef37075p+29", "0x1.85fc0f04c0128p+101", "0x1.6ac5b262ca1ffp+849",
+    ),
 }  # fmt: skip
 
 
@@ -85,11 +109,21 @@ def searched(name: str, starts: int, keep: int, seed: int) -> list[float]:
     return found
 
 
+def short(name: str, keep: int) -> list[float]:
+    """Returns the `keep` hardest among numbers of few bits, and a few units of the last place beside such."""
+    _, _, signs = _DOMAIN[name]
+    sizes = {a * 2.0**-k for a in range(1, 64, 2) for k in range(16, 60)}
+    sizes |= {a * 2.0**-k * (1 + i * 2.0**-52) for a in (1, 3, 9) for k in range(16, 60) for i in (-2, -1, 1, 2, 3)}
+    numbers = [size if sign == "+" else -size for size in sorted(sizes) for sign in signs]
+    return sorted(numbers, key=lambda x: (hardness(name, x), x))[:keep]
+
+
 def main(arguments: list[str]) -> int:
     """Writes the vectors (of the functions named, or all) and prints how many there are and how hard the hardest is."""
     folder = Path(arguments[0])
     for name in arguments[1:] or NAMES:
-        inputs = sorted({*map(float.fromhex, PUBLISHED.get(name, ())), *searched(name, 60, 3, 1)})
+        published = map(float.fromhex, PUBLISHED.get(name, ()))
+        inputs = sorted({*published, *short(name, 16), *searched(name, 60, 3, 1)})
         pairs = [(x, exact(name, x, "f64")) for x in inputs]
         (folder / f"{name}_f64.bin").write_bytes(b"".join(struct.pack("<dd", *pair) for pair in pairs))
         print(f"{name:8} {len(pairs)} inputs, hardest 2**{min(hardness(name, x) for x in inputs):.1f}")

@@ -1,9 +1,10 @@
 """The f64 functions in NumPy, correctly rounded: exp, expm1, log, log1p, tanh, sin, cos, erf, sigmoid, silu, gelu.
 
-Each is computed as a double-double with a stated bound of its relative error; where adding and taking away that
-bound round to the same double, that is the result (Ziv's test). The few others, about one in 2**14 or fewer, go to
-`wide_functions`, which computes with Python's integers until the result is certain. Only exact NumPy operations are
-used.
+Each is computed as a double-double with a stated bound of its error; where adding and taking away that bound round to
+the same double, that is the result (Ziv's test). The few others, one in 2**16 to 2**21, or one in 2**13 of the results
+near 0 of expm1, log, log1p, tanh, sin and cos, go to `wide_functions`, which computes with Python's integers until the
+result is certain. Only exact NumPy operations are used. The bounds are those of `runtime_c/presk_math.c`, which says
+how they come about.
 """
 
 from collections.abc import Callable
@@ -32,18 +33,30 @@ from presk_db.native.double_double_functions import (
 _LOG_2_54 = Constant(-54.0 * LN2[0], -54.0 * LN2[1])  # the first product is exact
 
 
+class Bound(NamedTuple):
+    """Bounds of a value's error, both of which hold.
+
+    Attributes:
+        relative: Of the relative error.
+        absolute: Of the absolute error, but for 2**-90 of the value.
+    """
+
+    relative: float | F64
+    absolute: float = np.inf
+
+
 class Fast(NamedTuple):
     """A fast path's outcome.
 
     Attributes:
         scaled: The value, where `known` does not hold.
-        error: Bound of its relative error.
+        bound: Of its error.
         known: Where `result` is certain already: special values, and arguments too small or too large to need more.
         result: The result there.
     """
 
     scaled: Scaled
-    error: float
+    bound: Bound
     known: NDArray[np.bool_]
     result: F64
 
@@ -65,6 +78,13 @@ def _power(k: NDArray[np.int64]) -> F64:
     return ((k + 1023) << 52).view(np.float64)
 
 
+def margin_of(fast: Fast) -> F64:
+    """Returns the smaller of both bounds, in units of the value before its scaling by 2**exponent."""
+    size = np.abs(fast.scaled.value.high)
+    near, far = size * fast.bound.relative, fast.bound.absolute + size * 2.0**-90
+    return np.where(near < far, near, far)
+
+
 def _rounded(fast: Fast) -> tuple[F64, NDArray[np.bool_]]:
     """Returns the rounded results and where they are certain.
 
@@ -72,7 +92,7 @@ def _rounded(fast: Fast) -> tuple[F64, NDArray[np.bool_]]:
     the subnormals' spacing, 2**(-1074 - k), so that the same rounding falls there.
     """
     (high, low), k = fast.scaled
-    margin = np.abs(high) * fast.error
+    margin = margin_of(fast)
     up, down = high + (low + margin), high + (low - margin)
     exponent = ((np.abs(up).view(np.int64) >> 52) - 1023) + k
     small = exponent < -1022
@@ -116,7 +136,7 @@ def _fast_exp(x: F64) -> Fast:
     known = ~(np.abs(x) < 746.0)
     result = np.where(x > 0, np.inf, np.where(x < 0, 0.0, x))
     safe = np.where(known, 0.0, x)
-    return Fast(exp_dd(DD(safe, np.zeros_like(x))), 2.0**-74, known, result)
+    return Fast(exp_dd(DD(safe, np.zeros_like(x))), Bound(2.0**-74), known, result)
 
 
 def _fast_expm1(x: F64) -> Fast:
@@ -124,7 +144,7 @@ def _fast_expm1(x: F64) -> Fast:
     known = tiny | ~((x < 710.0) & (x > -50.0))
     result = np.where(tiny | (x > 0), np.where(tiny, x, np.inf), np.where(x < 0, -1.0, x))
     safe = np.where(known, 1.0, x)
-    return Fast(expm1_dd(DD(safe, np.zeros_like(x))), 2.0**-67, known, result)
+    return Fast(expm1_dd(DD(safe, np.zeros_like(x))), Bound(2.0**-67, 2.0**-74), known, result)
 
 
 def _log_result(x: F64) -> F64:
@@ -137,11 +157,11 @@ def _fast_log(x: F64) -> Fast:
     result = np.where(x == 1.0, 0.0, _log_result(x))
     safe = np.where(known, 2.0, x)
     small = safe < 2.0**-1022
-    normal = np.where(small, safe * 2.0**54, safe)
+    normal = safe * np.where(small, 2.0**54, 1.0)
     value = log_dd(DD(normal, np.zeros_like(x)))
     if small.any():
         value = _where(small, plus(_LOG_2_54, value), value)
-    return Fast(_whole(value), 2.0**-67, known, result)
+    return Fast(_whole(value), Bound(2.0**-67, 2.0**-75), known, result)
 
 
 def _fast_log1p(x: F64) -> Fast:
@@ -149,7 +169,7 @@ def _fast_log1p(x: F64) -> Fast:
     known = tiny | ~((x > -1) & (x < np.inf))
     result = np.where(tiny, x, _log_result(1.0 + x))
     safe = np.where(known, 1.0, x)
-    return Fast(_whole(log_dd(two_sum(1.0, safe))), 2.0**-67, known, result)
+    return Fast(_whole(log_dd(two_sum(1.0, safe))), Bound(2.0**-67, 2.0**-75), known, result)
 
 
 def _fast_tanh(x: F64) -> Fast:
@@ -161,14 +181,16 @@ def _fast_tanh(x: F64) -> Fast:
     m_high, m_low = scaled_by(m.value.high, m.exponent), scaled_by(m.value.low, m.exponent)
     value = over(DD(m_high, m_low), plus(_constant(2.0, x), DD(m_high, m_low)))
     negative = safe < 0
-    return Fast(_whole(_where(negative, DD(-value.high, -value.low), value)), 2.0**-66, known, result)
+    value = _where(negative, DD(-value.high, -value.low), value)
+    return Fast(_whole(value), Bound(2.0**-67, 2.0**-74), known, result)
 
 
 def _fast_sin(x: F64) -> Fast:
     tiny = np.abs(x) < 2.0**-30
     known = tiny | ~(np.abs(x) < np.inf)
     result = np.where(tiny, x, np.nan)
-    return Fast(_whole(sine_dd(*quarters_dd(np.where(known, 1.0, x)))), 2.0**-67, known, result)
+    value = sine_dd(*quarters_dd(np.where(known, 1.0, x)))
+    return Fast(_whole(value), Bound(2.0**-67, 2.0**-74), known, result)
 
 
 def _fast_cos(x: F64) -> Fast:
@@ -176,11 +198,11 @@ def _fast_cos(x: F64) -> Fast:
     known = tiny | ~(np.abs(x) < np.inf)
     result = np.where(tiny, 1.0, np.nan)
     q, r = quarters_dd(np.where(known, 1.0, x))
-    return Fast(_whole(sine_dd(q + 1, r)), 2.0**-67, known, result)
+    return Fast(_whole(sine_dd(q + 1, r)), Bound(2.0**-67, 2.0**-74), known, result)
 
 
 def _erfc_dd(x: DD, square: DD) -> Scaled:
-    """erfc(x) for 1/2 <= x < 32, given x**2; error below 2**-69."""
+    """erfc(x) for 1/2 <= x < 32, given x**2; error below 2**-70.1, for x < 2 below 2**-74.2."""
     e = exp_dd(DD(-square.high, -square.low))
     return Scaled(times(e.value, erfcx_dd(x)), e.exponent)
 
@@ -215,11 +237,12 @@ def _fast_erf(x: F64) -> Fast:
     rest = _one_minus(DD(scaled_by(tail.value.high, tail.exponent), scaled_by(tail.value.low, tail.exponent)))
     rest = _where(x[far] < 0, DD(-rest.high, -rest.low), rest)
     value = _scattered([(near, times(series, _plain(small))), (far, rest)], x)
-    return Fast(Scaled(value, np.where(tiny, np.int64(-600), np.int64(0))), 2.0**-67, known, result)
+    bound = Bound(np.where(a < 0.5, 2.0**-71, 2.0**-74))
+    return Fast(Scaled(value, np.where(tiny, np.int64(-600), np.int64(0))), bound, known, result)
 
 
 def _sigmoid_parts(x: F64) -> tuple[DD, DD, NDArray[np.int64]]:
-    """n, d, k with sigmoid(x) = n / d * 2**k, |x| < 800; error below 2**-75."""
+    """n, d, k with sigmoid(x) = n / d * 2**k, |x| < 800; error below 2**-74.9."""
     e = exp_dd(DD(-np.abs(x), np.zeros_like(x)))
     shift = np.where(e.exponent < -200, np.int64(-200), e.exponent)
     whole = two_sum(1.0, scaled_by(e.value.high, shift))
@@ -234,7 +257,7 @@ def _fast_sigmoid(x: F64) -> Fast:
     known = tiny | ~((x > -750.0) & (x < 50.0))
     result = np.where(tiny, 0.5, np.where(x > 0, 1.0, np.where(x < 0, 0.0, x)))
     n, d, k = _sigmoid_parts(np.where(known, 1.0, x))
-    return Fast(Scaled(over(n, d), k), 2.0**-73, known, result)
+    return Fast(Scaled(over(n, d), k), Bound(2.0**-74), known, result)
 
 
 def _fast_silu(x: F64) -> Fast:
@@ -243,7 +266,7 @@ def _fast_silu(x: F64) -> Fast:
     result = np.where(tiny, _half_up(x), np.where(x < 0, -0.0, x))
     safe = np.where(known, 1.0, x)
     n, d, k = _sigmoid_parts(safe)
-    return Fast(Scaled(times(over(n, d), DD(safe, np.zeros_like(x))), k), 2.0**-72, known, result)
+    return Fast(Scaled(times(over(n, d), DD(safe, np.zeros_like(x))), k), Bound(2.0**-74), known, result)
 
 
 def _fast_gelu(x: F64) -> Fast:
@@ -265,19 +288,23 @@ def _fast_gelu(x: F64) -> Fast:
     k = np.zeros(x.shape, np.int64)
     k[far] = np.where(negative, tail.exponent, np.int64(0))
     value = times(_scattered(parts, x), _plain(np.where(known, 1.0, x)))
-    return Fast(Scaled(value, k), 2.0**-67, known, result)
+    bound = Bound(np.where(close, 2.0**-71, np.where(b.high < 2, 2.0**-74, 2.0**-70)))
+    return Fast(Scaled(value, k), bound, known, result)
 
 
-FUNCTIONS: dict[str, Callable[[F64], F64]] = {
-    "exp": _function("exp", _fast_exp),
-    "expm1": _function("expm1", _fast_expm1),
-    "log": _function("log", _fast_log),
-    "log1p": _function("log1p", _fast_log1p),
-    "tanh": _function("tanh", _fast_tanh),
-    "sin": _function("sin", _fast_sin),
-    "cos": _function("cos", _fast_cos),
-    "erf": _function("erf", _fast_erf),
-    "sigmoid": _function("sigmoid", _fast_sigmoid),
-    "silu": _function("silu", _fast_silu),
-    "gelu": _function("gelu", _fast_gelu),
+FAST: dict[str, Callable[[F64], Fast]] = {
+    "exp": _fast_exp,
+    "expm1": _fast_expm1,
+    "log": _fast_log,
+    "log1p": _fast_log1p,
+    "tanh": _fast_tanh,
+    "sin": _fast_sin,
+    "cos": _fast_cos,
+    "erf": _fast_erf,
+    "sigmoid": _fast_sigmoid,
+    "silu": _fast_silu,
+    "gelu": _fast_gelu,
 }
+"""The double-double values, by function."""
+
+FUNCTIONS: dict[str, Callable[[F64], F64]] = {name: _function(name, fast) for name, fast in FAST.items()}
