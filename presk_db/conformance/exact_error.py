@@ -116,7 +116,7 @@ def _histogram(errors: list[float]) -> tuple[tuple[int, int], ...]:
 
 def lower(x: Ball) -> float:
     """The largest f64 that is proven not to exceed the number, or one below it; NaN where there is no number."""
-    return -_above(-x)
+    return 0.0 - _above(-x)  # 0 is +0
 
 
 def upper(x: Ball) -> float:

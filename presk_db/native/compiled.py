@@ -9,6 +9,7 @@ from typing import Any
 import cffi
 import numpy as np
 
+from presk_db.errors import FloatEnvironmentBad
 from presk_db.kernels.c_printer import c_function, parameter_names
 from presk_db.kernels.c_text import STORED
 from presk_db.kernels.ir import Array as ArrayParameter
@@ -52,12 +53,16 @@ def compiled_executor(
 
     Raises:
         CompilerFailed (E4002): there is no compiler, or it refused.
+        FloatEnvironmentBad (E4001): what it made, in this process, does not compute the bits.
         ScheduleIllegal (E3004): a schedule does not fit its kernel.
     """
     distinct = tuple({k.digest: k for k in kernels}.values())
     chosen = {k.digest: (schedules or {}).get(k.digest) or default_schedule(k) for k in distinct}
     source = library_source(distinct, chosen)
     library, ffi = _loaded(shared_library(source, flags), _declarations(distinct, chosen))
+    reason = library.presk_library_probe()
+    if reason != ffi.NULL:
+        raise FloatEnvironmentBad(f"compiled kernels: {ffi.string(reason).decode()}")
     functions = {k.digest: _function(k, chosen[k.digest]) for k in distinct}
     scratch = np.empty(max((f.scratch for f in functions.values()), default=0) + 64, np.uint8)
     aligned = scratch[-scratch.ctypes.data % 64 :]
@@ -111,9 +116,20 @@ def _pack_declarations() -> list[tuple[str, str]]:
     ]
 
 
+_PROBE = """\
+const char *presk_library_probe(void);
+const char *presk_library_probe(void)
+{
+    const char *reason = presk_rt_probe();
+    return reason != NULL ? reason : presk_probe_unit();
+}
+"""
+"""The answer of the runtime and of this file, whose flags are the same but need not be."""
+
+
 def library_source(kernels: Sequence[Kernel], schedules: Mapping[str, Schedule]) -> str:
     """One C file with an external function for each kernel, and those that pack operands."""
-    parts = ['#include "presk_kernel.h"\n']
+    parts = ['#include "presk_kernel.h"\n#include "presk_probe.h"\n', _PROBE]
     parts += [f"{head};\n{head}\n{{\n    {call};\n}}\n" for head, call in _pack_declarations()]
     for kernel in kernels:
         name, schedule = _symbol(kernel), schedules[kernel.digest]
@@ -144,7 +160,10 @@ def _parameters(kernel: Kernel, schedule: Schedule, named: bool) -> str:
 
 
 def _declarations(kernels: Sequence[Kernel], schedules: Mapping[str, Schedule]) -> str:
-    lines = ["typedef uint16_t presk_bf16;", *(f"{head};" for head, _ in _pack_declarations())]
+    lines = [
+        "typedef uint16_t presk_bf16; const char *presk_library_probe(void);",
+        *(f"{head};" for head, _ in _pack_declarations()),
+    ]
     for kernel in kernels:
         lines.append(f"void {_symbol(kernel)}({_parameters(kernel, schedules[kernel.digest], named=False)});")
     return "\n".join(lines)

@@ -76,6 +76,18 @@ def test_a_program_beside_a_bad_library(program: Program, tmp_path: Path, bits: 
 
 
 @X86
+def test_a_program_linked_with_fast_math(program: Program, tmp_path: Path) -> None:
+    """gcc's start-up code then sets flush-to-zero, though no file was compiled so."""
+    needs("gcc")
+    objects = [str(path) for path in sorted(program.folder.glob("*.o"))]
+    linked = str(tmp_path / "linked")
+    subprocess.run(["gcc", "-ffast-math", "-fopenmp", "-o", linked, *objects, "-lm"], check=True)
+    out = tmp_path / "out.safetensors"
+    refused_in_one_line(finished([linked, *program.arguments, "-o", str(out)], tmp_path), "subnormal results")
+    assert not out.exists()
+
+
+@X86
 @pytest.mark.parametrize(("bits", "word"), MODES)
 def test_a_python_process_beside_a_bad_library(tmp_path: Path, bits: str, word: str) -> None:
     model = str(ROOT / "fixtures/user/mlp.py:forward")

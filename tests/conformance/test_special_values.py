@@ -17,9 +17,15 @@ from presk_db.conformance.program import Build, built, compare_outputs, ran
 from presk_db.kernels.c_text import constant_text
 from presk_db.kernels.ir import literal
 from presk_db.kernels.parser import parse
+from presk_db.language.graph import equations
+from presk_db.language.parser import graph_from_text
+from presk_db.language.primitives import PRIMITIVES
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import bf16_from_f32, f32_from_bf16
+from presk_db.resources import resource_folder
+from presk_db.specs.record import recorded
+from presk_db.specs.spec import spec_from
 
 QUICK = ("-std=c11", "-O1", "-ffp-contract=off")
 ROUND = parse("in a0: f32[12]\nout a1: bf16[12]\npar i0 < 12\nv0 = load a0[i0]\nstore a1[i0] v0\nend\n")
@@ -89,6 +95,12 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, SafetensorsFi
 
 
 TYPES = ("f64", "f32", "bf16")
+
+
+def test_the_program_holds_every_primitive() -> None:
+    (recipe,) = [r for r in RECIPES if r.special and r.type == "f32"]
+    graph = recorded(spec_from(f"{resource_folder('fixtures') / str(recipe.model)}:forward", {"type": "f32"})).graph
+    assert set(PRIMITIVES) <= {e.op for e in equations(graph_from_text(graph))}
 
 
 def test_the_inputs_hold_every_special_value() -> None:

@@ -43,6 +43,7 @@ def primitive_cases() -> Iterator[Case]:
             yield f"{op} of integers", lambda x, y, op=op: p.binary(op, x, y), n
         yield "real of integers", p.real, {"x": n["x"]}
         yield "gelu_tanh", nn.gelu_tanh, x
+        yield "site and update", lambda x: p.update(p.site(x * 3.0) + p.stop(x)), x
     for a, b in PAIRS:
         two = {"x": real(*a), "y": real(*b)}
         for op in p.BINARY:
@@ -52,6 +53,7 @@ def primitive_cases() -> Iterator[Case]:
         yield "select", lambda x, y: p.select(x < y, x, y), two
         yield "and or not", lambda x, y: p.real((x < y) & ~(x < 0.5) | (y > 1.0)), two
     yield from _layout_cases()
+    yield from _scattered_cases()
     yield from _reduced_cases()
     yield from _product_cases()
 
@@ -68,6 +70,12 @@ def _layout_cases() -> Iterator[Case]:
         if a:
             table = {"x": real(a, c), "i": Input("int", (b, 3), a)}
             yield "gather", lambda x, i: p.gather(x, i), table
+
+
+def _scattered_cases() -> Iterator[Case]:
+    for shape, row, rows in (((0,), (2,), 3), ((1,), (), 1), ((7,), (3,), 5), ((3, 5), (0,), 4), ((2, 67), (33,), 9)):
+        given = {"x": real(*shape, *row), "i": Input("int", shape, rows)}
+        yield "scatter_add", lambda x, i, rows=rows: p.scatter_add(i, x, rows), given
 
 
 def _reduced_cases() -> Iterator[Case]:

@@ -8,13 +8,14 @@ import cffi
 import numpy as np
 import pytest
 
-from presk_db.errors import CompilerFailed, InputBad
+from presk_db.errors import CompilerFailed, FloatEnvironmentBad, InputBad
 from presk_db.kernels.parser import parse
 from presk_db.native import compiler
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.compiler import shared_library
 from presk_db.native.fma import exact_fma, fma
 from presk_db.resources import resource_folder
+from tests.tools import needs
 
 COPY = parse(
     "in a0: f32[2,3]\nout a1: f32[6]\npar i0 < 2\npar i1 < 3\nv0 = load a0[i0,i1]\nstore a1[3*i0+i1] v0\nend\nend\n"
@@ -45,6 +46,24 @@ def test_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_compiler_that_refuses() -> None:
     with pytest.raises(CompilerFailed, match=r"E4002 .*refused the kernels"):
         compiled_executor([COPY], flags=("-std=c11", "-ffast-math"))
+
+
+def has_fma() -> bool:
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.exists() and " fma " in cpuinfo.read_text()
+
+
+@pytest.mark.skipif(not has_fma(), reason="needs an x86 CPU with FMA")
+def test_kernels_that_are_contracted_are_refused() -> None:
+    with pytest.raises(FloatEnvironmentBad, match="E4001 compiled kernels: float products are contracted"):
+        compiled_executor([COPY], flags=("-std=c11", "-O2", "-march=x86-64-v3", "-ffp-contract=fast"))
+
+
+def test_a_compiler_that_rearranges_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    needs("clang-19")
+    monkeypatch.setenv("CC", "clang-19 -freciprocal-math")
+    with pytest.raises(FloatEnvironmentBad, match="E4001 compiled kernels: sums are rearranged"):
+        compiled_executor([COPY], flags=("-std=c11", "-O2", "-ffp-contract=off"))
 
 
 def test_a_library_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,12 +1,15 @@
-"""check_float_environment: true here, and false in a process whose floats are tampered with."""
+"""check_float_environment: true here, and false where floats are tampered with or computed by x87."""
 
 import platform
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-from presk_db.native.environment import check_float_environment
+from presk_db.errors import FloatEnvironmentBad
+from presk_db.native.environment import check_float_environment, check_rounding
+from presk_db.native.numbers import Array
 
 # Sets bits of MXCSR from inside the process, as a library linked with -ffast-math does on load.
 TAMPER = """
@@ -57,3 +60,27 @@ def test_a_tampered_process(tmp_path: object, bits: str, message: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert message in done.stdout
     assert ("E4001" in done.stdout) == (bits != "0000")
+
+
+def extended(a: Array, b: Array) -> Array:
+    """The sum as x87 computes it: to 64 bits, then to the type's."""
+    return (a.astype(np.longdouble) + b.astype(np.longdouble)).astype(a.dtype)
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).nmant != 63, reason="long double is not x87's here")
+def test_x87_is_refused() -> None:
+    with pytest.raises(FloatEnvironmentBad, match="E4001 f64 is rounded twice, as x87 does"):
+        check_rounding("f64", extended)
+    check_rounding("f32", extended)  # 64 bits are enough for f32
+
+
+@pytest.mark.parametrize(
+    ("type_", "wrong"),
+    [
+        ("f32", lambda a, b: np.where(b > 0, np.nextafter(a + b, np.inf, dtype=a.dtype), a + b)),
+        ("f64", lambda a, b: (a.astype(np.float32) + b.astype(np.float32)).astype(a.dtype)),
+    ],
+)
+def test_another_sum_is_refused(type_: str, wrong: object) -> None:
+    with pytest.raises(FloatEnvironmentBad, match="E4001"):
+        check_rounding(type_, wrong)  # type: ignore[arg-type]  # a lambda of a parameter
