@@ -3,7 +3,8 @@
     python -m presk_db.conformance.portability [--only TEXT|TEXT] [--markdown FILE]
 
 A cell is the SHA-256 of the output file, cut short, where every thread count gave the same bytes. A target whose
-compiler or machine is missing is named as not run. The status is 1 unless every cell that ran is the native run's.
+compiler or machine is missing is named as not run. The status is 1 unless a target ran and every cell is the native
+run's.
 """
 
 import argparse
@@ -197,6 +198,7 @@ def summary(programs: Sequence[Program], outcomes: Sequence[Outcome]) -> str:
     runs = sum(len(o.hashes) for o in ran)
     bad = sum(len(o.failures) for o in ran)
     verdict = "every hash is the native run's" if bad == 0 else f"{bad} failures"
+    verdict = verdict if ran else "nothing was checked"
     return f"{len(ran)} targets ran, {len(outcomes) - len(ran)} not run; {runs} runs of {len(programs)} programs: {verdict}"
 
 
@@ -208,19 +210,23 @@ def _say(o: Outcome) -> None:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the matrix and prints the table; 1 if a cell that ran is not the native run's."""
+    """Runs the matrix and prints the table; 1 if a cell that ran is not the native run's, or none ran."""
     parser = argparse.ArgumentParser(description="The portability matrix.")
     parser.add_argument("--only", default="", help="texts, separated by |, one of which a target's name must hold")
     parser.add_argument("--markdown", type=Path, help="also write the table to this file")
     options = parser.parse_args(arguments)
+    targets = chosen(options.only, TARGETS)
+    if not targets:
+        parser.error(f"no target's name holds {options.only!r}")
     with tempfile.TemporaryDirectory(prefix="presk-programs-") as name:
         programs = emitted_programs(Path(name))
-        outcomes = matrix(programs, chosen(options.only, TARGETS), _say)
+        outcomes = matrix(programs, targets, _say)
     text = table(programs, outcomes) + "\n" + summary(programs, outcomes) + "\n"
     print(text, end="")
     if options.markdown is not None:
         options.markdown.write_text(text, encoding="utf-8")
-    return 1 if any(o.failures for o in outcomes) else 0
+    good = any(o.not_run is None for o in outcomes) and not any(o.failures for o in outcomes)
+    return 0 if good else 1
 
 
 if __name__ == "__main__":

@@ -96,3 +96,7 @@ def test_rounded_is_to_the_nearest_also_of_subnormals() -> None:
     assert math.isnan(rounded(balls.ball(NAN))) and rounded(balls.ball(-INF)) == -INF
     assert (lower(balls.ball(-INF)), upper(balls.ball(-INF))) == (-INF, -INF)
     assert math.isnan(lower(balls.ball(NAN)))
+
+
+def test_the_bounds_of_zero_are_zeros_of_sign_plus() -> None:
+    assert [math.copysign(1, f(balls.ball(0.0))) for f in (lower, rounded, upper)] == [1, 1, 1]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from presk_db.conformance import portability
 from presk_db.conformance.portability import Outcome, matrix, missing, outcome, strict_flags, summary, table
 from presk_db.conformance.portability_programs import RECIPES, Program, Recipe, emitted_programs
 from presk_db.conformance.portability_targets import TARGETS, Target
@@ -89,7 +90,21 @@ def test_what_is_missing_is_named_and_never_passes(programs: list[Program]) -> N
     assert "Not run: vax -O2: vax-gcc is not installed (gcc-vax)." in text
     assert "Not run: gcc under vax: qemu-vax is not installed (qemu-user)." in text
     assert "| vax" not in text
-    assert summary(programs[:1], outcomes).startswith("0 targets ran, 2 not run")
+    assert summary(programs[:1], outcomes) == "0 targets ran, 2 not run; 0 runs of 1 programs: nothing was checked"
+
+
+def test_a_matrix_of_nothing_does_not_pass(
+    programs: list[Program], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(portability, "emitted_programs", lambda folder: programs[:1])
+    with pytest.raises(SystemExit, match="2"):
+        portability.main(["--only", "vax"])
+    assert "no target's name holds 'vax'" in capsys.readouterr().err
+    absent = Target("vax -O2", ("vax-gcc",), ("-O2",), needs=("gcc-vax",))
+    monkeypatch.setattr(portability, "TARGETS", [absent])
+    assert portability.main(["--only", "vax"]) == 1
+    monkeypatch.setattr(portability, "TARGETS", [absent, GCC])
+    assert portability.main([]) == 0
 
 
 def test_a_compiler_that_makes_nothing_that_runs_is_missing(tmp_path: Path) -> None:

@@ -3,7 +3,8 @@
     python -m tests.kernels.kernel_conformance [--quick] [--random N] [--seed N]
 
 A case is one kernel run in one way on one set of arguments and compared with the NumPy run of its text. The ways: the
-nest as it stands (scalar), the default schedule with its units in one piece and cut into three, the loops that can be
+nest as it stands (scalar), the default schedule with its units in one piece and cut into three, every legal split (of
+the outermost par loop, of the two outermost, ...) with each grain and number of pieces of CUTS, the loops that can be
 tiled in lanes of each width of WIDTHS, and the kernel inside an emitted program. Arguments hold NaN, infinities, zeros
 of both signs and subnormals.
 """
@@ -25,13 +26,14 @@ from presk_db.checkpoints.safetensors import SafetensorsFile
 from presk_db.conformance.program import Build, built, ran
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
+from presk_db.errors import ScheduleIllegal
 from presk_db.kernels.ir import Kernel
 from presk_db.kernels.launches import Buffer, Call, FunctionInfo, Launch, LaunchOrder, View
-from presk_db.kernels.legality import is_tileable
+from presk_db.kernels.legality import check_schedule, is_tileable
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.plans import default_schedule
-from presk_db.kernels.schedule import Schedule, Tile
-from presk_db.kernels.tree import nests
+from presk_db.kernels.schedule import Schedule, Split, Tile
+from presk_db.kernels.tree import Nest, nests
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import STORAGE, canonical
@@ -53,6 +55,9 @@ from tests.kernels.random_kernels import random_arguments, random_kernel
 Array = np.ndarray[Any, np.dtype[Any]]
 
 WIDTHS = (1, 4, 5, 64)
+CUTS = ((1, 1), (1, 3), (5, 7))
+"""Iterations of a split's last loop that are a unit, and into how many pieces the units are cut."""
+
 FLAGS = ("-std=c11", "-O2", "-ffp-contract=off")
 IN_A_PROGRAM = 150  # kernels
 
@@ -76,14 +81,47 @@ def case_of(name: str, kernel: Kernel, seed: str) -> Case:
     return Case(name, kernel, tuple(arrays), scalars, tuple(expected))
 
 
-def schedules(kernel: Kernel) -> Iterator[tuple[str, Schedule]]:
-    """Every legal way to print the kernel that this conformance runs."""
-    yield "scalar", Schedule()
-    yield "default", default_schedule(kernel)
-    yield "in three pieces", default_schedule(kernel)
-    loops = [n.loop.var for n in nests(live_tree(kernel)) if is_tileable(n)]
-    for width in WIDTHS if loops else ():
-        yield f"lanes of {width}", Schedule(tiles=tuple(Tile(v, width) for v in loops))
+@dataclass(frozen=True)
+class Way:
+    """A way to run a kernel: a schedule, its units cut into so many pieces."""
+
+    name: str
+    schedule: Schedule
+    pieces: int = 1
+
+
+def ways(kernel: Kernel) -> Iterator[Way]:
+    """Every way in which this conformance runs the kernel."""
+    yield Way("scalar", Schedule())
+    yield Way("default", default_schedule(kernel))
+    yield Way("default in three pieces", default_schedule(kernel), 3)
+    for depth, loops in enumerate(legal_splits(kernel), 1):
+        for grain, pieces in CUTS:
+            split = Schedule(splits=tuple(Split(chain, grain) for chain in loops))
+            yield Way(f"{depth} loops split, grain {grain}, {pieces} pieces", split, pieces)
+    tiled = [n.loop.var for n in nests(live_tree(kernel)) if is_tileable(n)]
+    for width in WIDTHS if tiled else ():
+        yield Way(f"lanes of {width}", Schedule(tiles=tuple(Tile(v, width) for v in tiled)))
+
+
+def legal_splits(kernel: Kernel) -> list[list[tuple[str, ...]]]:
+    """The loops that a split may divide, of each nest at the top: the outermost alone, the two outermost, and so on."""
+    chains = [_chain(node) for node in live_tree(kernel) if isinstance(node, Nest)]
+    found: list[list[tuple[str, ...]]] = []
+    for depth in range(1, max(map(len, chains), default=0) + 1):
+        loops = [chain[:depth] for chain in chains]
+        try:
+            check_schedule(kernel, Schedule(splits=tuple(Split(chain, 1) for chain in loops)))
+        except ScheduleIllegal:
+            break
+        found.append(loops)
+    return found
+
+
+def _chain(nest: Nest) -> tuple[str, ...]:
+    """The loops from this one inwards, each the first in the one before."""
+    inner = next((node for node in nest.body if isinstance(node, Nest)), None)
+    return (nest.loop.var, *(_chain(inner) if inner is not None else ()))
 
 
 def differing(case: Case, found: Sequence[Array]) -> list[str]:
@@ -94,18 +132,17 @@ def differing(case: Case, found: Sequence[Array]) -> list[str]:
 
 def compiled_cases(cases: Sequence[Case]) -> Iterator[tuple[str, Case, list[str]]]:
     """(way, case, arrays that differ) of each case in each schedule, through cffi."""
-    ways: dict[str, dict[str, Schedule]] = {}
+    chosen: dict[tuple[str, int], dict[str, Schedule]] = {}
     for case in cases:
-        for way, schedule in schedules(case.kernel):
-            ways.setdefault(way, {})[case.kernel.digest] = schedule
-    for way, chosen in ways.items():
-        there = [c for c in cases if c.kernel.digest in chosen]
-        pieces = 3 if way == "in three pieces" else 1
-        execute = compiled_executor([c.kernel for c in there], chosen, FLAGS, pieces)
+        for way in ways(case.kernel):
+            chosen.setdefault((way.name, way.pieces), {})[case.kernel.digest] = way.schedule
+    for (name, pieces), by_digest in chosen.items():
+        there = [c for c in cases if c.kernel.digest in by_digest]
+        execute = compiled_executor([c.kernel for c in there], by_digest, FLAGS, pieces)
         for case in there:
             found = [a.copy() for a in case.arrays]
             execute(case.kernel, found, case.scalars)
-            yield f"cffi, {way}", case, differing(case, found)
+            yield f"cffi, {name}", case, differing(case, found)
 
 
 def fits_a_program(case: Case) -> bool:

@@ -22,6 +22,8 @@ from tests.kernels.kernel_conformance import (
     conformance,
     emitted_cases,
     fits_a_program,
+    legal_splits,
+    ways,
 )
 from tests.kernels.primitive_kernels import primitive_cases, primitive_kernels
 
@@ -39,7 +41,13 @@ def cases() -> list[Case]:
 def test_a_sample_agrees(cases: list[Case]) -> None:
     counts, bad = conformance(cases, Build("cc", "-O1"))
     assert not bad, bad[0]
-    assert {"cffi, scalar", "cffi, default", "cffi, lanes of 5", "program"} <= set(counts)
+    assert {
+        "cffi, scalar",
+        "cffi, default",
+        "cffi, lanes of 5",
+        "cffi, 2 loops split, grain 5, 7 pieces",
+        "program",
+    } <= set(counts)
     assert counts["cffi, scalar"] == len(cases)
 
 
@@ -62,6 +70,22 @@ def test_the_cases_hold_every_primitive() -> None:
         graph = graph_from_entry(lambda parameters, entry=entry, **given: entry(**given), None, inputs)
         found |= {e.op for e in equations(graph)}
     assert set(PRIMITIVES) <= found
+
+
+def test_the_legal_splits() -> None:
+    """Of nested par loops each prefix; none where what stands beside an inner loop writes."""
+    plane = parse(
+        "in a0: f32[4,5]\nout a1: f32[4,5]\npar i0 < 4\npar i1 < 5\nv0 = load a0[i0,i1]\nstore a1[i0,i1] v0\nend\nend\n"
+    )
+    assert legal_splits(plane) == [[("i0",)], [("i0", "i1")]]
+    assert legal_splits(NEGATE) == [[("i0",)]]
+    rows = parse(
+        "in a0: f32[4,5]\nout a1: f32[4]\nout a2: f32[4,5]\npar i0 < 4\nv0 = load a0[i0,2]\nstore a1[i0] v0\n"
+        "par i1 < 5\nv1 = load a0[i0,i1]\nstore a2[i0,i1] v1\nend\nend\n"
+    )
+    assert legal_splits(rows) == [[("i0",)]]
+    names = [way.name for way in ways(plane) if "split" in way.name]
+    assert len(names) == len(set(names)) == 6
 
 
 def test_arguments_hold_special_values() -> None:
