@@ -33,8 +33,8 @@ SMOLLM2: dict[str, Any] = {
 }  # fmt: skip
 """SmolLM2-135M's first two layers at their real widths, with a small vocabulary."""
 
-INPUT_TENSORS = {"x": (48,), "a": (2, 3, 70)}
-"""The real inputs of the entry with every primitive."""
+INPUT_TENSORS = {"x": (48,), "a": (2, 3, 70), "s": (9, 4)}
+"""The real inputs of the entry with every primitive, and its state."""
 
 _LARGEST = {"f32": float(np.finfo(np.float32).max), "f64": float(np.finfo(np.float64).max)}
 SPECIALS = (
@@ -119,7 +119,7 @@ def _spec(recipe: Recipe, folder: Path) -> tuple[str, dict[str, Any]]:
     if isinstance(recipe.model, str):
         inputs = folder / f"{recipe.name}.inputs.safetensors"
         tokens = drawn_input(1, "i", (5, 4), 70)
-        write_safetensors(inputs, {**special_inputs(1), "i": tokens})
+        write_safetensors(inputs, {**special_inputs(1), "i": tokens, "at": np.array(2)})
         return f"{resource_folder('fixtures') / recipe.model}:forward", {**flags, "inputs": str(inputs)}
     config = folder / f"{recipe.name}.json"
     config.write_text(json.dumps(recipe.model), encoding="utf-8")

@@ -54,6 +54,7 @@ def primitive_cases() -> Iterator[Case]:
         yield "and or not", lambda x, y: p.real((x < y) & ~(x < 0.5) | (y > 1.0)), two
     yield from _layout_cases()
     yield from _scattered_cases()
+    yield from _run_cases()
     yield from _reduced_cases()
     yield from _product_cases()
 
@@ -76,6 +77,25 @@ def _scattered_cases() -> Iterator[Case]:
     for shape, row, rows in (((0,), (2,), 3), ((1,), (), 1), ((7,), (3,), 5), ((3, 5), (0,), 4), ((2, 67), (33,), 9)):
         given = {"x": real(*shape, *row), "i": Input("int", shape, rows)}
         yield "scatter_add", lambda x, i, rows=rows: p.scatter_add(i, x, rows), given
+
+
+def _run_cases() -> Iterator[Case]:
+    for shape, axis, count in (((5,), 0, 1), ((1, 3), 0, 1), ((2, 33), 1, 7), ((4, 3, 70), 1, 2), ((6, 0), 0, 2)):
+        rows = tuple(count if a == axis else n for a, n in enumerate(shape))
+        given = {
+            "s": Input("real", shape, state=True),
+            "x": real(*rows),
+            "at": Input("int", (), shape[axis] - count + 1),
+        }
+
+        def kept(s: Tensor, x: Tensor, at: Tensor, axis: int = axis, count: int = count) -> dict[str, Tensor]:
+            new = p.put_rows(s, x, at, axis)
+            before = p.iota(new.shape, axis) < at + count
+            return {"s": new, "sum": p.sum(p.select(before, p.seen(new, at, count, axis), 0.0), axis)}
+
+        yield "put_rows and seen", kept, given
+        table = {"x": real(*shape), "at": given["at"]}
+        yield "take_rows", lambda x, at, axis=axis, count=count: p.take_rows(x, at, count, axis), table
 
 
 def _reduced_cases() -> Iterator[Case]:
