@@ -43,7 +43,7 @@ def primitive_cases() -> Iterator[Case]:
             yield f"{op} of integers", lambda x, y, op=op: p.binary(op, x, y), n
         yield "real of integers", p.real, {"x": n["x"]}
         yield "gelu_tanh", nn.gelu_tanh, x
-        yield "site and update", lambda x: p.update(p.site(x * 3.0) + p.stop(x)), x
+        yield "site and update", lambda x: p.update(p.site(x * 3.0) + p.stop(x), 2.0 * x), x
     for a, b in PAIRS:
         two = {"x": real(*a), "y": real(*b)}
         for op in p.BINARY:
