@@ -383,3 +383,21 @@ class ArchiveNewer(PreskError):
     """An archive comes from a newer presk."""
 
     code = "E7010"
+
+
+class ProofUnavailable(PreskError):
+    """A proof needs the package islpy."""
+
+    code = "E7020"
+
+
+class ProofRefuted(PreskError):
+    """A kernel leaves an array, divides its output wrongly, or reads what it has not written."""
+
+    code = "E7021"
+
+
+class ScopsDisagree(PreskError):
+    """A tool and presk disagree on which nests are static control."""
+
+    code = "E7022"

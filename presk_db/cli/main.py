@@ -134,6 +134,8 @@ def emit(recording: str, output: Path, straight_line: bool, plan: bool, generato
     help="Compares after so many steps of an entry that updates what it is given.",
 )
 @click.option("--exact", is_flag=True, help="Measures the native run's error against the exact reals instead.")
+@click.option("--prove", is_flag=True, help="Proves bounds, splits and initialization of the kernels instead.")
+@click.option("--scop", is_flag=True, help="Compares which nests are static control with what Polly says instead.")
 @DB
 def check(
     recording: str,

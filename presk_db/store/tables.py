@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0007"
+SCHEMA_VERSION = "0008"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -262,6 +262,18 @@ benchmark_rivals = table(
     "benchmark_id name:text nanoseconds",
     "benchmark_id name",
     refers("benchmark_id", "benchmarks.id"),
+)
+
+# --- what tools say of kernels; local ------------------------------------------------------------------------------
+
+kernel_verdicts = table(
+    "kernel_verdicts",
+    "kernel_id tool:text property:text holds reason:text?",
+    "kernel_id tool property",
+    refers("kernel_id", "kernels.id"),
+    one_of("property", "static_control in_bounds partition initialized"),
+    flag("holds"),
+    CheckConstraint("holds = (reason is null)"),
 )
 
 Index("kernels_digest", kernels.c.digest, unique=True)
