@@ -43,6 +43,9 @@ check-math: $(VENV)/.test ## every f32 function on all 2^32 inputs; f64 function
 check-portability: $(VENV)/.test ## builds and runs programs for every compiler and machine; installs them where it may
 	sh tests/portability.sh $(BIN)/python
 
+check-scop: $(VENV)/.test ## which nests are static control, by presk and by Polly (Debian: clang-19): docs/scop.md
+	$(BIN)/python -m presk_db.conformance.scop_matrix docs/scop.md
+
 check-kernels: $(VENV)/.test ## every primitive's kernels: NumPy, compiled and emitted C, bit for bit
 	$(BIN)/python -m tests.kernels.kernel_conformance
 
@@ -61,4 +64,4 @@ help: ## lists these targets
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-math check-portability check-kernels check-tokenizer bench help clean
+.PHONY: demo test lint wheel parity check-models check-math check-portability check-scop check-kernels check-tokenizer bench help clean

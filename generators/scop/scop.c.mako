@@ -22,3 +22,5 @@ int64_t scop_add_i64(int64_t a, int64_t b) { return presk_add_i64(a, b); }
 int64_t scop_sub_i64(int64_t a, int64_t b) { return presk_sub_i64(a, b); }
 int64_t scop_mul_i64(int64_t a, int64_t b) { return presk_mul_i64(a, b); }
 int64_t scop_neg_i64(int64_t x) { return presk_neg_i64(x); }
+int64_t scop_select_i64(int condition, int64_t a, int64_t b) { return condition ? a : b; }
+int scop_select_bool(int condition, int a, int b) { return condition ? a : b; }

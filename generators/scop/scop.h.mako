@@ -35,5 +35,7 @@ int64_t scop_add_i64(int64_t a, int64_t b) SCOP_CONST;
 int64_t scop_sub_i64(int64_t a, int64_t b) SCOP_CONST;
 int64_t scop_mul_i64(int64_t a, int64_t b) SCOP_CONST;
 int64_t scop_neg_i64(int64_t x) SCOP_CONST;
+int64_t scop_select_i64(int condition, int64_t a, int64_t b) SCOP_CONST;
+int scop_select_bool(int condition, int a, int b) SCOP_CONST;
 
 #endif

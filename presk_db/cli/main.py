@@ -10,6 +10,7 @@ import click
 
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.archive import archive_commands
+from presk_db.cli.checks import otherwise_checked
 from presk_db.cli.progress import Progress
 from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
@@ -17,7 +18,6 @@ from presk_db.cli.speed import speed_commands
 from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
 from presk_db.conformance.diverge import divergence
-from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
@@ -133,9 +133,9 @@ def emit(recording: str, output: Path, straight_line: bool, plan: bool, generato
     type=click.IntRange(1, 10**6),
     help="Compares after so many steps of an entry that updates what it is given.",
 )
-@click.option("--exact", is_flag=True, help="Measures the native run's error against the exact reals instead.")
-@click.option("--prove", is_flag=True, help="Proves bounds, splits and initialization of the kernels instead.")
-@click.option("--scop", is_flag=True, help="Compares which nests are static control with what Polly says instead.")
+@click.option("--exact", "otherwise", flag_value="exact", help="Measures the error against the exact reals instead.")
+@click.option("--prove", "otherwise", flag_value="prove", help="Proves bounds, splits, initialization instead.")
+@click.option("--scop", "otherwise", flag_value="scop", help="Asks Polly which nests are static control instead.")
 @DB
 def check(
     recording: str,
@@ -143,16 +143,14 @@ def check(
     compilers: tuple[str, ...],
     flags: tuple[str, ...],
     steps: int | None,
-    exact: bool,
+    otherwise: str | None,
     db: str,
 ) -> None:
     """Emits RECORDING to a temporary folder, builds it, runs it, and compares every byte with the native run's."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
-    if exact:
-        with Progress() as shown:
-            report = exact_report(engine, stored, weights, shown)
-        click.echo(report.text(), nl=False)
+    if otherwise is not None:
+        click.echo(otherwise_checked(otherwise, engine, stored, weights), nl=False)
         return
     builds = [Build(c, f) for c in compilers or ("cc",) for f in flags or ("-O3 -march=native",)]
     with Progress() as progress:

@@ -1,8 +1,8 @@
 """polly_verdicts: which nests of an emission of the generator scop Polly takes for static control, by clang's remarks.
 
-A nest is taken where each of its loops at the top lies in a region that Polly says is a SCoP; a region inside a loop does
-not make its nest one. What Polly says of the function around the nest, whose local arrays it does not take in, is not
-asked.
+A nest is taken where each of its loops at the top lies in a region that Polly says is a SCoP (one that ends where the
+next loop begins does not hold that loop); a region inside a loop does not make its nest one. What Polly says of the
+function around the nest, whose local arrays it does not take in, is not asked.
 """
 
 import re
@@ -76,7 +76,7 @@ def _refusal(nest: Nest, remarks: list[tuple[int, str]]) -> str | None:
             begin = line
         elif text.startswith("SCoP ends"):
             regions.append((begin, line))
-    outside = [loop for loop in nest.loops if not any(a <= loop <= b for a, b in regions)]
+    outside = [loop for loop in nest.loops if not any(a <= loop < b for a, b in regions)]
     if not outside:
         return None
     said = [text.rstrip(".") for _, text in own if not _GENERAL.match(text)]

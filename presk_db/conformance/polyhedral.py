@@ -11,15 +11,15 @@ from typing import Any
 
 from presk_db.errors import ProofUnavailable
 from presk_db.kernels.affine import Affine
-from presk_db.kernels.ir import End, ExtentParameter, Index, Kernel, Load, Local, Loop, Statement, Store, statement_text
-from presk_db.kernels.liveness import defined
+from presk_db.kernels.ir import End, Index, Kernel, Load, Local, Loop, Statement, Store, statement_text
+from presk_db.kernels.liveness import affine_names, defined, live_statements, parameters_of
 
 isl: Any = importlib.import_module("islpy") if importlib.util.find_spec("islpy") else None
 """None where the optional group `polyhedral` is not installed."""
 
 
 def need_isl() -> None:
-    """Raises ProofUnavailable (E7010) where islpy is not installed."""
+    """Raises ProofUnavailable (E7020) where islpy is not installed."""
     if isl is None:
         raise ProofUnavailable("proofs need islpy: install presk[polyhedral]")
 
@@ -67,35 +67,29 @@ class Polyhedron:
 
 
 def obstacles(kernel: Kernel) -> tuple[str, ...]:
-    """What keeps a kernel from being static control, a line each; none where it is.
+    """What keeps a kernel's nest, as it is printed, from being static control, a line each; none where it is.
 
-    It is where no loop variable is assigned, and every index and every extent is affine in loop variables and run-time
-    extents; what is loaded is none of these.
+    It is where no loop variable is assigned, and every index and every extent is affine in loop variables and
+    parameters; what is loaded otherwise is neither.
     """
     found: list[str] = []
-    known = {p.name for p in kernel.parameters if isinstance(p, ExtentParameter)}
-    loaded: dict[str, str] = {}
-    variables: set[str] = set()
-    for s in kernel.statements:
+    known, variables = set(parameters_of(kernel)), set[str]()
+    for s in live_statements(kernel):
         name = defined(s)
         if name is not None and name in variables:
             found.append(f"assigned: '{statement_text(s)}' assigns a loop variable")
+        loaded = [n for n in affine_names(s) if n not in known]
         match s:
-            case Loop(_, var, extent):
+            case Loop(_, var, _):
                 variables.add(var)
                 known.add(var)
-                if not known.issuperset(extent.names):
-                    found.append(f"extent: that of '{statement_text(s)}' is loaded")
-            case Index(dest, expression):
-                if known.issuperset(expression.names):
-                    known.add(dest)
-                else:
-                    loaded[dest] = next(n for n in expression.names if n not in known)
-            case Load(dest, _, index) | Store(dest, index, _):
-                outside = [n for e in index for n in e.names if n not in known]
-                if outside:
-                    kind = "gather" if isinstance(s, Load) else "scatter"
-                    found.append(f"{kind}: the index {outside[0]} of '{statement_text(s)}' is loaded")
+                found += [f"extent: {n} of '{statement_text(s)}' is loaded" for n in loaded[:1]]
+            case Index(dest, _) if not loaded:
+                known.add(dest)
+            case Load():
+                found += [f"gather: the index {n} of '{statement_text(s)}' is loaded" for n in loaded[:1]]
+            case Store():
+                found += [f"scatter: the index {n} of '{statement_text(s)}' is loaded" for n in loaded[:1]]
             case _:
                 pass
     scatters = [line for line in found if line.startswith("scatter")]  # the heavier reason first
@@ -103,10 +97,10 @@ def obstacles(kernel: Kernel) -> tuple[str, ...]:
 
 
 def polyhedron(kernel: Kernel) -> Polyhedron:
-    """The accesses of a kernel without obstacles. Raises ProofUnavailable (E7010) without islpy."""
+    """The accesses of a kernel without obstacles. Raises ProofUnavailable (E7020) without islpy."""
     need_isl()
     walk = _Walk(kernel)
-    for number, s in enumerate(kernel.statements):
+    for number, s in enumerate(live_statements(kernel)):
         walk.step(number, s)
     return Polyhedron(kernel, tuple(walk.parameters.values()), tuple(walk.accesses))
 
@@ -115,9 +109,9 @@ class _Walk:
     """Where the statements so far have led, and the accesses among them."""
 
     def __init__(self, kernel: Kernel) -> None:
-        extents = [p for p in kernel.parameters if isinstance(p, ExtentParameter)]
-        self.parameters = {p.name: f"p{n}" for n, p in enumerate(extents)}
-        self.limits = [f"0 <= {self.parameters[p.name]} <= {p.bound}" for p in extents]
+        bounds = parameters_of(kernel)
+        self.parameters = {name: f"p{n}" for n, name in enumerate(bounds)}
+        self.limits = [f"0 <= {self.parameters[n]} <= {most}" for n, most in bounds.items() if most is not None]
         self.loops: list[str] = []
         self.place = [0]
         self.values: dict[str, Affine] = {}

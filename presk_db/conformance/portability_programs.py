@@ -13,6 +13,7 @@ from presk_db.checkpoints.safetensors_write import write_safetensors
 from presk_db.draw import drawn_input
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
+from presk_db.recording.events import Recording
 from presk_db.resources import resource_folder
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
@@ -97,14 +98,19 @@ def emitted_programs(folder: Path, recipes: Sequence[Recipe] = RECIPES) -> list[
     engine = open_database(str(folder / "presk.db"), create=True)
     programs = []
     for recipe in recipes:
-        target, flags = _spec(recipe, folder)
-        stored = write_recording(engine, recorded(spec_from(target, flags)))
+        stored = write_recording(engine, recorded_recipe(recipe, folder))
         out = folder / recipe.name
         with emission_reader(engine, stored.id) as reader:
             emit_to(reader, stored, generator("c_program"), out, {})
         programs.append(Program(recipe.name, out, file_digest(out / "conformance/outputs.safetensors")))
     engine.dispose()
     return programs
+
+
+def recorded_recipe(recipe: Recipe, folder: Path) -> Recording:
+    """The recipe's native run; its config or inputs are written below `folder`."""
+    target, flags = _spec(recipe, folder)
+    return recorded(spec_from(target, flags))
 
 
 def file_digest(path: Path) -> str:

@@ -40,7 +40,7 @@ def proof_of(kernel: Kernel, schedules: Sequence[Schedule], launched: int | None
     """Proves the kernel's properties, the partition for each schedule.
 
     `launched` is how many units are computed, where it is not the number that the schedule has (to plant a fault).
-    Raises ProofUnavailable (E7010) where islpy is not installed.
+    Raises ProofUnavailable (E7020) where islpy is not installed.
     """
     found = obstacles(kernel)
     if found:

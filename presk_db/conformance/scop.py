@@ -37,8 +37,8 @@ def scop_checked(
 ) -> tuple[Judged, ...]:
     """Both verdicts on each nest of the recording, in order; `tamper` may change the emitted files first.
 
-    Raises ProofUnavailable (E7010) without islpy, ProofRefuted (E7011), BuildFailed (E7001) without Polly,
-    ScopsDisagree (E7012) with the first nest on which the two differ.
+    Raises ProofUnavailable (E7020) without islpy, ProofRefuted (E7021), BuildFailed (E7001) without Polly,
+    ScopsDisagree (E7022) with the first nest on which the two differ.
     """
     report = proved(engine, recording, progress)
     with tempfile.TemporaryDirectory(prefix="presk-scop-") as name:

@@ -3,18 +3,33 @@
 The nest stands between `#pragma scop` and `#pragma endscop`: loops with affine bounds, arrays with literal dimensions and
 one index an axis, scalars, and calls of functions of values, which the file that includes it declares const. The lanes
 of a long sum are an array that is added up by affine loops; a maximum is a key that a function compares; what an argmax
-keeps is selected, by a condition that is computed once. The runtime's functions go by another prefix than `presk_`: a
-header of their declarations alone can stand in for the runtime.
+keeps is selected, by a condition that is computed once. Loaded integers that are the same throughout come before the nest.
+The runtime's functions go by another prefix than `presk_`: a header of their declarations alone can stand in for it.
 """
 
 import re
+from collections.abc import Sequence
 from math import prod
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_statements import StatementPrinter
-from presk_db.kernels.c_text import COMPUTED, KEYS, PRIMARY, STORED, affine_text, check_names, wrapped
-from presk_db.kernels.ir import LANES, Acc, Array, ExtentParameter, Fold, Kernel, Local, Parameter, Statement
+from presk_db.kernels.c_text import COMPUTED, KEYS, PRIMARY, STORED, Expression, affine_text, check_names, wrapped
+from presk_db.kernels.ir import (
+    LANES,
+    Acc,
+    Array,
+    ExtentParameter,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Local,
+    Loop,
+    Parameter,
+    Statement,
+)
 from presk_db.kernels.legality import STACK
+from presk_db.kernels.liveness import live_statements, parameters_of
 from presk_db.kernels.tree import Nest, statements
 from presk_db.kernels.types import SIZES
 
@@ -37,6 +52,7 @@ def c_nest(kernel: Kernel, name: str) -> list[str]:
     for local in printer.locals:
         if local.name in printer.kept:
             printer.line(f"static {printer.declared(local)};")
+    printer.parameters()
     head, printer.lines = printer.lines, []
     printer.body(printer.nodes)
     used = set(re.findall(r"\w+", "\n".join(printer.lines)))
@@ -76,6 +92,7 @@ class _NestPrinter(StatementPrinter):
         super().__init__(kernel)
         self.small = set()  # no casts in comparisons of integers
         self.keyed = set()
+        self.moved = parameters_of(kernel)
         self.locals = [s for s in statements(self.nodes) if isinstance(s, Local)]
         self.kept = {s.name for s in self.locals if prod(_extents(s.shape)) * SIZES[s.type] > STACK}
 
@@ -83,6 +100,27 @@ class _NestPrinter(StatementPrinter):
         """`float l0[8]`."""
         element = "uint8_t" if local.type == "bool" else COMPUTED[local.type]
         return f"{element} {local.name}" + "".join(f"[{n}]" for n in _extents(local.shape))
+
+    def parameters(self) -> None:
+        """Loads, before the nest, the integers that are the same in all of it."""
+        for s in live_statements(self.kernel):
+            if isinstance(s, Loop):
+                self.affine[s.var] = Affine()  # of a loop of one iteration, for nothing else is moved here
+            elif isinstance(s, Index):
+                self.affine[s.dest] = s.expression
+            elif isinstance(s, Load) and s.dest in self.moved:
+                self.line(f"const int64_t {s.dest} = {self.access(s.array, s.index)};")
+        self.affine = {}
+
+    def run(self, run: Sequence[Statement]) -> None:
+        """Straight statements, but for what is loaded before the nest."""
+        super().run([s for s in run if not (isinstance(s, Load) and s.dest in self.moved)])
+
+    def operation(self, op: str, type_: str, args: list[Expression], sources: list[str]) -> Expression:
+        """A selection is a function: both of its values are there, whatever the condition is."""
+        if op == "select":
+            return f"presk_select_{type_}({', '.join(a for a, _ in args)})", PRIMARY
+        return super().operation(op, type_, args, sources)
 
     def access(self, array: str, index: tuple[Affine, ...]) -> str:
         """`a0[i0][i2 + 16]`."""

@@ -168,6 +168,10 @@ class StatementPrinter:
         """Prints a loop and what it holds."""
         raise NotImplementedError
 
+    def operation(self, op: str, type_: str, args: list[Expression], sources: list[str]) -> Expression:
+        """An operation's expression."""
+        return operation_text(op, type_, args, sources)
+
     def value(self, name: str) -> Expression:
         """The expression that stands for a value."""
         return self.text.get(name, (name, PRIMARY))
@@ -192,7 +196,7 @@ class StatementPrinter:
                     given = [self.value(a) for a in args]
                     if op in COMPARISONS and type_ == "i64" and all(a in self.small for a in args):
                         given = [(f"(int32_t){grouped(text, UNARY)}", UNARY) for text in given]
-                    expression = operation_text(op, type_, given, sources)
+                    expression = self.operation(op, type_, given, sources)
                     self._define(dest, expression, user.get(dest), True)
                 case Index(dest, e):
                     self.affine[dest] = e

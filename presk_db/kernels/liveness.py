@@ -1,12 +1,14 @@
 """What a kernel's statements read and define; live_tree: the part of a kernel that reaches an output."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import (
     COMPARISONS,
     Acc,
     Const,
     End,
+    ExtentParameter,
     Fold,
     Index,
     Kernel,
@@ -62,6 +64,21 @@ def live_tree(kernel: Kernel) -> tuple[Statement | Nest, ...]:
         size = len(wanted)
         _mark(nodes, wanted, shapes)
     return _kept(nodes, wanted)
+
+
+def live_statements(kernel: Kernel) -> list[Statement]:
+    """The statements of `live_tree(kernel)` with their loops, flat as a kernel has them."""
+    return list(_flat(live_tree(kernel)))
+
+
+def _flat(nodes: tuple[Statement | Nest, ...]) -> Iterator[Statement]:
+    for node in nodes:
+        if isinstance(node, Nest):
+            yield node.loop
+            yield from _flat(node.body)
+            yield End()
+        else:
+            yield node
 
 
 def _running(nodes: tuple[Statement | Nest, ...]) -> tuple[Statement | Nest, ...]:
@@ -130,3 +147,27 @@ def moving_values(nest: Nest, shapes: Mapping[str, tuple[int, ...]]) -> frozense
             if name is not None and moving.intersection((*operands(s), *affine_names(s, shapes))):
                 moving.add(name)
     return frozenset(moving)
+
+
+def parameters_of(kernel: Kernel) -> dict[str, int | None]:
+    """The integers that are the same in all iterations, with the largest value that each may have, None for any.
+
+    These are run-time extents, and what live statements load from an input at an index that does not move: of a loop of
+    one iteration the variable is 0.
+    """
+    found: dict[str, int | None] = {p.name: p.bound for p in kernel.parameters if isinstance(p, ExtentParameter)}
+    inputs = {a.name: a for a in kernel.arrays if a.mode == "in" and a.type == "i64"}
+    fixed = set(found)
+    for s in live_statements(kernel):
+        match s:
+            case Loop(_, var, extent) if extent == Affine((), 1):
+                fixed.add(var)
+            case Index(dest, expression) if fixed.issuperset(expression.names):
+                fixed.add(dest)
+            case Load(dest, array, index) if array in inputs and all(fixed.issuperset(e.names) for e in index):
+                limit = inputs[array].limit
+                fixed.add(dest)
+                found[dest] = None if limit is None else max(limit - 1, 0)
+            case _:
+                pass
+    return found

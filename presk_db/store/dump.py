@@ -14,7 +14,8 @@ from presk_db.errors import DatabaseDamaged
 from presk_db.store.columns import METADATA
 
 LOCAL = (
-    "native_runs", "launch_times", "weight_files", "measurements", "benchmarks", "benchmark_launches", "benchmark_rivals"
+    "native_runs", "launch_times", "weight_files", "measurements", "benchmarks", "benchmark_launches", "benchmark_rivals",
+    "kernel_verdicts",
 )  # fmt: skip
 """The tables of what stays on the recording machine."""
 

@@ -20,7 +20,6 @@ _LAUNCHED = text(
 )
 
 
-
 @dataclass(frozen=True)
 class Verdict:
     """Whether a kernel, by its digest, has a property; the reason where it has not. `tool` says so."""
