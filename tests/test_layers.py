@@ -31,6 +31,7 @@ ONLY_IN = {
     "mako": {"emit"},
     "cffi": {"native", "conformance"},
     "click": {"cli"},
+    "jinja2": {"checkpoints"},
 }
 """Libraries, and the layers that may import them."""
 

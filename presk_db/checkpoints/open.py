@@ -43,7 +43,7 @@ def open_model(path: PathLike) -> ModelFiles:
             return ModelFiles(config, None, (Path(config_path),))
         source = open_weights(weights)
         return ModelFiles(config, source, (Path(config_path), *_files(source, weights)))
-    if _is_gguf(shown):
+    if is_gguf(shown):
         file = GgufFile(shown)
         return ModelFiles(config_from_gguf(file), hf_source_from_gguf(file), (Path(shown),))
     if shown.endswith(".safetensors") or shown.endswith(INDEX):
@@ -62,7 +62,7 @@ def open_weights(path: PathLike) -> TensorSource:
         if weights is None:
             raise CheckpointUnreadable(f"the folder holds neither {WEIGHTS} nor {INDEX}", shown)
         return open_weights(weights)
-    if _is_gguf(shown):
+    if is_gguf(shown):
         return hf_source_from_gguf(shown)
     if shown.endswith(".json"):
         return ShardedSafetensors(shown)
@@ -99,7 +99,7 @@ def _files(source: TensorSource, weights: str) -> tuple[Path, ...]:
     return (Path(weights),)
 
 
-def _is_gguf(shown: str) -> bool:
+def is_gguf(shown: str) -> bool:
     """By the name, or by the first bytes of a regular file."""
     if shown.endswith(".gguf"):
         return True

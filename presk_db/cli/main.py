@@ -76,6 +76,7 @@ def cli() -> None:
 @click.option("--inputs", help="A safetensors file with the entry's inputs, or seed:N.")
 @click.option("--seed", type=int, help="The seed of what is drawn and has none of its own [default: 1].")
 @click.option("--name", help="The recording's name.")
+@click.option("--tokenizer", help="A tokenizer.json, a folder, a GGUF, or none [default for decode: the model's own].")
 @click.option("--plan", help="A file with schedules, from `presk plan --export`.")
 @click.option("--remat", is_flag=True, default=None, help="Gradients compute each layer again instead of keeping it.")
 @click.option(

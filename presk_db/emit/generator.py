@@ -20,7 +20,8 @@ when = "straight_line"                   optional: an option that must be set (o
 [[tensors]]
 path = "conformance/inputs.safetensors"  the recording's tensors in a role: input, native_output,
 role = "input"                           `seeded_weights`, which are drawn again from the recording's seed, or
-                                         `exact_bounds`, the exact outputs' enclosures where there are some
+                                         `exact_bounds`, the exact outputs' enclosures where there are some,
+                                         or `tokenizer`, the tokenizer's own file where there is one
 [[copy]]
 folder = "runtime_c"                     files that go out unchanged
 pattern = "presk_*.[ch]"
@@ -38,7 +39,7 @@ from presk_db.resources import resource_folder
 OWN_TABLES = ("names", "c_types", "packed", "weight_places", "packable")
 """The temporary tables that every emission may have."""
 
-ROLES = ("input", "native_output", "exact_output", "seeded_weights", "exact_bounds")
+ROLES = ("input", "native_output", "exact_output", "seeded_weights", "exact_bounds", "tokenizer")
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,13 @@ def write_tensors(reader: EmissionReader, recording: StoredRecording, role: str,
     """Writes the file, unless the role is `seeded_weights` and the weights are not from a seed.
 
     Of the role `exact_bounds`, each output is two F64 tensors, `NAME.lower` and `NAME.upper`; there is no file where the
-    exact outputs were not computed.
+    exact outputs were not computed. Of the role `tokenizer` it is the tokenizer's own file, where there is one.
     """
+    if role == "tokenizer":
+        tokenizer = reader.tokenizer()
+        if tokenizer is not None:
+            path.write_bytes(tokenizer)
+        return
     if role == "exact_bounds":
         bounds = [
             (f"{e.name}.{b}", a) for e in reader.enclosures() for b, a in (("lower", e.lower), ("upper", e.upper))

@@ -91,6 +91,21 @@ class WeightsReference:
 
 
 @dataclass(frozen=True)
+class RecordedTokenizer:
+    """A tokenizer: `content` is the compact file that the C tokenizer reads, `digest` its SHA-256.
+
+    `pre_tokenizer` names how it cuts a text; `no_chat` says why there is no chat template, None where there is one.
+    """
+
+    digest: str
+    pre_tokenizer: str
+    tokens: int
+    merges: int
+    no_chat: str | None
+    content: bytes
+
+
+@dataclass(frozen=True)
 class Recording:
     """One recorded run. `spec` is canonical JSON without any path; `graph` is the graph's text.
 
@@ -108,3 +123,4 @@ class Recording:
     weights: WeightsReference
     nanoseconds: int | None
     plan: Plan = ()
+    tokenizer: RecordedTokenizer | None = None

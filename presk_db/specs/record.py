@@ -26,6 +26,7 @@ from presk_db.native.numbers import STORAGE, Array, canonical
 from presk_db.native.run import run
 from presk_db.recording.events import EventList, ObservedTensor, Recording, TensorRole, WeightsReference
 from presk_db.specs.spec import Spec, seed_of
+from presk_db.specs.tokenizer import tokenizer_of
 from presk_db.specs.weights import loaded_weights, resolved_parts, rounded_to, seeded_reader
 
 Progress = Callable[[str, int, int], None]
@@ -52,6 +53,7 @@ def recorded(
     graph = opened.model.graph(spec.entry, dims, spec.remat)
     order = launch_order(graph, spec.realization)
     check_memory(order.buffers)
+    tokenizer = tokenizer_of(spec, graph)
     plan = _plan(spec, order)
     order, weights, reference = _weights(spec, opened, order, progress)
     inputs, inputs_from = _inputs(spec, graph, order)
@@ -79,6 +81,7 @@ def recorded(
         "realization": spec.realization.as_dict(),
         "weights": {"seed": reference.seed} if reference.kind == "seed" else {"sha256": reference.digest},
         "inputs": inputs_from,
+        **({"tokenizer": {"sha256": tokenizer.digest}} if tokenizer is not None else {}),
         **({"remat": True} if spec.remat else {}),
     }
     return Recording(
@@ -93,6 +96,7 @@ def recorded(
         weights=reference,
         nanoseconds=nanoseconds,
         plan=plan,
+        tokenizer=tokenizer,
     )
 
 

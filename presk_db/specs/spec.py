@@ -10,7 +10,20 @@ from presk_db.errors import SpecKeyUnknown, SpecUnreadable, SpecValueBad
 from presk_db.lowering.realization import Realization, realization_from_toml, realization_of_type
 from presk_db.models.training import MIXED
 
-KEYS = ("model", "entry", "dims", "type", "realization", "weights", "inputs", "seed", "name", "remat", "plan")
+KEYS = (
+    "model",
+    "entry",
+    "dims",
+    "type",
+    "realization",
+    "weights",
+    "inputs",
+    "seed",
+    "name",
+    "remat",
+    "plan",
+    "tokenizer",
+)
 """The keys of a spec; each is a flag of `presk record` too."""
 
 LONGEST = (4096, 200)
@@ -22,7 +35,7 @@ class Spec:
     """What is asked for. Paths are as the user typed them, relative to the spec's folder where the spec named them.
 
     `remat` says that gradients compute each layer's forward pass again instead of keeping its values.
-    `plan` is a file with schedules.
+    `plan` is a file with schedules. `tokenizer` is a path, `none`, or None for the default: a decode entry's model's own.
     `weights` and `inputs` are `seed:N`, a path, or None for the default: a model's own weights, else `seed:` and `seed`.
     """
 
@@ -36,6 +49,7 @@ class Spec:
     name: str | None
     remat: bool = False
     plan: str | None = None
+    tokenizer: str | None = None
 
 
 def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
@@ -55,8 +69,8 @@ def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
             raise SpecKeyUnknown(f"unknown key {key}; a spec has {', '.join(KEYS)}", place)
     for key in values:
         _checked_key(values, key, place)
-    for key in ("model", "weights", "inputs", "realization", "plan"):
-        if isinstance(values.get(key), str) and key not in flags:
+    for key in ("model", "weights", "inputs", "realization", "plan", "tokenizer"):
+        if isinstance(values.get(key), str) and key not in flags and (key, values[key]) != ("tokenizer", "none"):
             values[key] = _located(values[key], base)
     if "type" in flags and "realization" not in flags:
         values.pop("realization", None)
@@ -80,6 +94,7 @@ def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
         name=values.get("name"),
         remat=values.get("remat", False),
         plan=values.get("plan"),
+        tokenizer=values.get("tokenizer"),
     )
 
 

@@ -27,6 +27,7 @@ def recording_digest(recording: Recording, views: dict[View, int]) -> str:
         "tensors": tensors,
         "order": order_lists(recording.order, views),
         **({"plan": sorted([p.kernel, p.schedule.text] for p in recording.plan)} if recording.plan else {}),
+        **({"tokenizer": recording.tokenizer.digest} if recording.tokenizer is not None else {}),
     }
     text = json.dumps(parts, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()

@@ -14,6 +14,7 @@ from presk_db.recording.events import ObservedTensor
 from presk_db.store.engine import reading
 from presk_db.store.exact import Enclosure, read_enclosures
 from presk_db.store.tensors import tensors_of
+from presk_db.store.tokenizers import tokenizer_in
 
 _NAMES = "namespace text, number integer, name text"
 
@@ -58,6 +59,11 @@ class EmissionReader:
     def enclosures(self) -> tuple[Enclosure, ...]:
         """The bounds of the exact outputs, by name; none where they were not computed."""
         return read_enclosures(self.connection, self.recording_id)
+
+    def tokenizer(self) -> bytes | None:
+        """The compact file of the recording's tokenizer; None where it has none."""
+        found = tokenizer_in(self.connection, self.recording_id)
+        return None if found is None else found.content
 
     def _result(self, sql: str, binds: Mapping[str, int | str]) -> Any:
         given = {**binds, "recording": self.recording_id}

@@ -19,6 +19,7 @@ from presk_db.store.plans import insert_plan
 from presk_db.store.recordings import StoredRecording, stored_recording
 from presk_db.store.structure import write_structure
 from presk_db.store.tensors import insert_tensors
+from presk_db.store.tokenizers import insert_tokenizer
 
 
 def write_recording(engine: Engine, recording: Recording) -> StoredRecording:
@@ -51,6 +52,7 @@ def insert_recording(connection: Connection, recording: Recording) -> StoredReco
     insert_plan(connection, recording_id, recording.plan)
     _insert_events(connection, recording, recording_id)
     insert_tensors(connection, recording_id, recording.tensors)
+    insert_tokenizer(connection, recording_id, recording.tokenizer)
     if recording_id == 1:
         for index in tables.LATE_INDEXES:
             index.create(connection)

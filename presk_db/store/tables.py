@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0008"
+SCHEMA_VERSION = "0009"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -193,6 +193,12 @@ tensor_chunks = table(
     "digest number",
     CheckConstraint(f"length(data) <= {CHUNK_BYTES}"),
     rowid=True,
+)
+
+# --- text -----------------------------------------------------------------------------------------------------
+
+tokenizers = table(
+    "tokenizers", "recording_id digest:text pre_tokenizer:text tokens merges no_chat:text?", "recording_id"
 )
 
 # --- what the exact computation says of the outputs ---------------------------------------------------------------

@@ -141,7 +141,7 @@ def test_an_older_database_is_upgraded_on_request(database: Path) -> None:
     driver = sqlite3.connect(database, isolation_level=None)
     for (view,) in driver.execute("select name from sqlite_schema where type = 'view'").fetchall():
         driver.execute(f"drop view {view}")
-    for table in ("kernel_verdicts", "updates", "states", "launch_hashes"):
+    for table in ("tokenizers", "kernel_verdicts", "updates", "states", "launch_hashes"):
         driver.execute(f"drop table {table}")
     for table in ("benchmark_rivals", "benchmark_launches", "benchmarks", "measurements", "plan_schedules"):
         driver.execute(f"drop table {table}")
