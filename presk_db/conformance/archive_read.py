@@ -208,8 +208,10 @@ def _archive_errors(place: str) -> Iterator[None]:
 
 
 def _contents(folder: Path) -> dict[str, bytes]:
-    """The bytes of every input, output and bound, by their SHA-256."""
+    """The bytes of every input, output and bound, and of the tokenizer, by their SHA-256."""
     found: dict[str, bytes] = {}
+    if (folder / layout.TOKENIZER).is_file():
+        found[layout.digest_of(folder / layout.TOKENIZER)] = (folder / layout.TOKENIZER).read_bytes()
     for name in (layout.INPUTS, layout.OUTPUTS, layout.BOUNDS, layout.EXACT):
         path = folder / name
         if path.is_file():

@@ -28,6 +28,7 @@ PROGRAM = "program"
 PROGRAM_WEIGHTS = f"{PROGRAM}/weights.safetensors"
 INPUTS, OUTPUTS = f"{PROGRAM}/conformance/inputs.safetensors", f"{PROGRAM}/conformance/outputs.safetensors"
 BOUNDS = f"{PROGRAM}/conformance/exact.safetensors"
+TOKENIZER = f"{PROGRAM}/tokenizer.bin"
 KERNELS = f"{PROGRAM}/kernels.c"
 
 _HERE = Path(__file__).resolve().parent

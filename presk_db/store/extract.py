@@ -82,7 +82,7 @@ def copied(source: Engine, recording_id: int, target: Engine) -> StoredRecording
         dump = canonical_dump(connection, recording_id)
         stored = stored_recording(connection, recording_id)
         rows = dumped_rows(dump)
-        wanted = {row["digest"] for name in ("tensors", "exact_bounds") for row in rows.get(name, ())}
+        wanted = {row["digest"] for name in ("tensors", "exact_bounds", "tokenizers") for row in rows.get(name, ())}
         found = {d: raw for d in sorted(wanted) if (raw := contents(connection, d)) is not None}
     return restored(target, stored.name, dump, found, digest=stored.digest, same=False)
 

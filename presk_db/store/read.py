@@ -27,6 +27,7 @@ from presk_db.store.kernel_rows import kernel_from_rows, shape_from_text
 from presk_db.store.plans import read_plan_of
 from presk_db.store.recordings import read_graph, stored_recording
 from presk_db.store.tensors import read_tensors
+from presk_db.store.tokenizers import read_tokenizer
 
 _KINDS: dict[str, Literal["seed", "file", "none"]] = {"seed": "seed", "file": "file", "none": "none"}
 
@@ -91,6 +92,7 @@ def read_recording(engine: Engine, recording_id: int) -> Recording:
         weights=WeightsReference(_KINDS[r.weights_kind], r.weights_seed, r.weights_digest, None),
         nanoseconds=None,
         plan=read_plan_of(engine, recording_id),
+        tokenizer=read_tokenizer(engine, recording_id),
     )
 
 

@@ -53,6 +53,19 @@ def test_decode_takes_the_models_own(presk: Presk, model: Path, tmp_path: Path) 
     assert presk("db", "check", "--db", database).status == 0
 
 
+def test_an_archive_holds_it(presk: Presk, model: Path, tmp_path: Path) -> None:
+    database, other = tmp_path / "p.db", tmp_path / "q.db"
+    assert presk("record", model, "--entry", "decode", "--db", database, "--name", "a").status == 0
+    assert presk("archive", "a", "-o", tmp_path / "a.tar.gz", "--db", database).status == 0
+    assert presk("import", tmp_path / "a.tar.gz", "--db", other).status == 0
+    kept, imported = (
+        read_tokenizer(engine, find_recording(engine, "a").id)
+        for engine in (open_database(str(database)), open_database(str(other)))
+    )
+    assert kept is not None
+    assert imported == kept
+
+
 def test_a_tokenizer_changes_the_digest(presk: Presk, model: Path, tmp_path: Path) -> None:
     engine_of: dict[str, str] = {}
     for name, given in (
