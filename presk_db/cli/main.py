@@ -11,6 +11,7 @@ import click
 from presk_db.checkpoints.convert import convert
 from presk_db.cli.archive import archive_commands
 from presk_db.cli.checks import otherwise_checked
+from presk_db.cli.diff import diff_command
 from presk_db.cli.progress import Progress
 from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
@@ -182,6 +183,7 @@ def diverge(recording: str, hashes: str, db: str) -> None:
 
 speed_commands(cli, DB)
 archive_commands(cli, DB)
+diff_command(cli, DB)
 
 
 @cli.command(name="list")
