@@ -45,7 +45,7 @@ def open_database(target: str, *, create: bool = False, timeout: float = 5.0) ->
     path = _path(url)
     if path is None and "mode" not in url.query:
         _migrate(engine, target)
-    elif path is not None and (not path.exists() or path.stat().st_size == 0):
+    elif path is not None and _holds_nothing(engine, target, path):
         if not create:
             raise DatabaseUnreadable("there is no database; 'presk record' makes one", target)
         existed = path.exists()
@@ -71,7 +71,7 @@ def check_writable(target: str) -> None:
     path = _path(_url(target))
     if path is None:
         return
-    if path.exists() and (path.is_dir() or path.stat().st_size > 0):
+    if path.exists() and not _holds_nothing(_engine(_url(target), 5.0), target, path):
         open_database(target)
     folder = path.parent
     if not folder.is_dir():
@@ -165,6 +165,14 @@ def _path(url: URL) -> Path | None:
     except (OSError, ValueError) as e:
         raise DatabaseUnreadable(f"cannot be opened: {getattr(e, 'strerror', None) or e}", name) from None
     return Path(name)
+
+
+def _holds_nothing(engine: Engine, target: str, path: Path) -> bool:
+    """Whether there is no file, or an empty one: also after what a killed process began is taken back."""
+    if path.is_file() and path.stat().st_size > 0 and Path(f"{path}-journal").exists():
+        with store_errors(target), engine.connect() as connection, connection.begin():
+            connection.execute(text("select count(*) from sqlite_schema"))  # SQLite reads the journal now
+    return not path.exists() or (path.is_file() and path.stat().st_size == 0)
 
 
 def _engine(url: URL, timeout: float) -> Engine:

@@ -172,7 +172,7 @@ VALUES = (
 )
 
 
-@settings(MUTATIONS, max_examples=60)
+@settings(MUTATIONS, max_examples=40)
 @given(st.data())
 def test_any_changed_row(small: Archive, tmp_path: Path, database: Engine, data: st.DataObject) -> None:
     """One value of one row, or a row twice or gone, in an archive whose manifest says so.

@@ -3,6 +3,7 @@
 import os
 import resource
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -131,3 +132,51 @@ def test_emitting_from_a_copy_without_spec_and_weights(tmp_path: Path) -> None:
     names = sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file())
     assert names == sorted(p.relative_to(two) for p in two.rglob("*") if p.is_file())
     assert all((one / n).read_bytes() == (two / n).read_bytes() for n in names)
+
+
+def test_a_disk_that_fills_up_while_an_archive_is_written_or_read(
+    recorded: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """In the middle of the files, of the tar, and of the database: nothing is there afterwards, or what was before."""
+    temporary = tmp_path_factory.mktemp("temporary")
+    here = {"TMPDIR": str(temporary)}
+    one_line(process(recorded, "archive", "first", "-o", "a.tar.gz", before=limit_files(20000), **here), "E6002")
+    assert process(recorded, "archive", "first", "-o", "a.tar.gz", **here).returncode == 0
+    whole = (recorded / "a.tar.gz").read_bytes()
+    largest = 60000
+    assert len(whole) > largest
+    one_line(process(recorded, "archive", "first", "-o", "a.tar.gz", before=limit_files(largest), **here), "E1108")
+    assert (recorded / "a.tar.gz").read_bytes() == whole
+    one_line(process(recorded, "import", "a.tar.gz", "--db", "new.db", before=limit_files(20000), **here), "E7008")
+    one_line(process(recorded, "import", "a.tar.gz", "--db", "new.db", before=limit_files(100000), **here), "E5004")
+    size = (recorded / "presk.db").stat().st_size
+    one_line(process(recorded, "import", "a.tar.gz", before=limit_files(size), **here), "E5004")
+    assert process(recorded, "db", "check").stdout == "presk.db: sound\n"
+    assert len(process(recorded, "list").stdout.splitlines()) == 2
+    assert sorted(p.name for p in recorded.iterdir()) == ["a.tar.gz", "presk.db"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_database_that_another_process_writes_to(recorded: Path) -> None:
+    """The writer waits five seconds and then says so; a reader, and the other process, do not notice."""
+    assert process(recorded, "archive", "first", "-o", "a.tar.gz").returncode == 0
+    holder = sqlite3.connect(recorded / "presk.db", isolation_level=None)
+    holder.execute("begin immediate")
+    holder.execute("update recordings set name = 'second'")
+    for command in (("record", str(MLP)), ("import", "a.tar.gz")):
+        done = process(recorded, *command)
+        assert "is locked by another process" in done.stderr
+        one_line(done, "E5004")
+    assert "first" in process(recorded, "list").stdout
+    holder.execute("commit")
+    holder.close()
+    assert "second" in process(recorded, "list").stdout
+    assert process(recorded, "db", "check").stdout == "presk.db: sound\n"
+
+
+def test_a_query_that_would_write(recorded: Path) -> None:
+    before = (recorded / "presk.db").read_bytes()
+    for sql in ("delete from calls", "pragma user_version = 1", "select 1; drop table calls"):
+        one_line(process(recorded, "query", sql), "E5006")
+    assert (recorded / "presk.db").read_bytes() == before
+    assert [p.name for p in recorded.iterdir()] == ["presk.db"]
