@@ -24,3 +24,7 @@ venv/bin/presk record course_gpt/config.json --dim T=8 --name wheel
 venv/bin/presk check wheel
 venv/bin/presk emit wheel --generator scop -o scop
 venv/bin/presk query forms_by_use wheel
+venv/bin/presk archive wheel -o wheel.tar.gz
+venv/bin/presk import wheel.tar.gz --db other.db
+venv/bin/presk diff wheel wheel --db2 other.db
+venv/bin/presk verify wheel.tar.gz --cflags=-O1

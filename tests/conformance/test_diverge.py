@@ -225,6 +225,16 @@ def test_threads_and_optimization_do_not_change_a_hash(
     assert found[0] == found[1]
 
 
+@pytest.mark.parametrize("compiler", ["gcc", "clang-19"])
+def test_a_program_with_every_hook_compiles_without_a_warning(compiler: str, programs: Callable[[bool], Path]) -> None:
+    hooks = ("-DPRESK_HASH", "-DPRESK_PROFILE", "-DPRESK_TRACE_ARENA", "-DPRESK_PREFIX=tiny_")
+    warnings = ("-std=c11", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-ffp-contract=off", "-fsyntax-only")
+    for straight_line in (False, True):
+        sources = sorted(programs(straight_line).glob("*.c"))
+        done = subprocess.run([compiler, *warnings, *hooks, *sources], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_database_elsewhere_names_the_same(
     engine: Engine, recording: StoredRecording, programs: Callable[[bool], Path], build: Build, tmp_path: Path
 ) -> None:

@@ -40,6 +40,18 @@ def test_c_and_numpy_agree(type_: str, tmp_path: Path) -> None:
     assert lines[-1] == f"end {len(COUNTS)}"
 
 
+def test_every_symbol_takes_the_prefix(tmp_path: Path) -> None:
+    flags = [*STRICT, "-O1", "-c", "-DPRESK_HASH", "-DPRESK_PREFIX=gpt_"]
+    for compiler in ("gcc", "clang-19"):
+        done = compile_c(tmp_path / "hash.o", [RUNTIME / "presk_hash.c"], flags, compiler)
+        assert (done.returncode, done.stderr) == (0, "")
+    out = subprocess.run(
+        ["nm", "-g", "--defined-only", tmp_path / "hash.o"], capture_output=True, text=True, check=True
+    )
+    symbols = [line.split()[2] for line in out.stdout.splitlines()]
+    assert len(symbols) == 6 and all(symbol.startswith("gpt_presk_hash_") for symbol in symbols)
+
+
 def test_known_values() -> None:
     """Frozen: recordings hold them."""
     assert [f"{hash_of(np.arange(n, dtype=np.int64), 'i64'):016x}" for n in (0, 1, 100000)] == KNOWN
