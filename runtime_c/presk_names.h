@@ -141,6 +141,7 @@
 #define presk_nfc PRESK_SYM(presk_nfc)
 #define presk_nfc_classes PRESK_SYM(presk_nfc_classes)
 #define presk_nfc_needed PRESK_SYM(presk_nfc_needed)
+#define presk_text_check PRESK_SYM(presk_text_check)
 #define presk_text_end PRESK_SYM(presk_text_end)
 #define presk_tokenizer_chats PRESK_SYM(presk_tokenizer_chats)
 #define presk_tokenizer_close PRESK_SYM(presk_tokenizer_close)

@@ -21,6 +21,7 @@ void presk_bytes_free(presk_bytes *);
 presk_tokenizer *presk_tokenizer_new(const void *, size_t, const char *, presk_error *);
 void presk_tokenizer_close(presk_tokenizer *);
 int64_t presk_tokenizer_count(const presk_tokenizer *);
+bool presk_text_check(const char *, size_t, presk_error *);
 bool presk_tokenizer_encode(const presk_tokenizer *, const char *, size_t, bool, presk_ids *, presk_error *);
 bool presk_tokenizer_decode(const presk_tokenizer *, presk_text *, int64_t, presk_bytes *);
 bool presk_text_end(presk_text *, presk_bytes *);
@@ -108,15 +109,18 @@ class Tokenizer:
         if not self.lib.presk_tokenizer_chats(self._tokenizer, error):
             raise TokenizerBad(self._said(error))
 
-    def chat_begin(self, system: str | None) -> str:
-        """What stands before the first message of a chat, with a system message or the template's own."""
-        given = None if system is None else system.encode()
-        text = self.ffi.NULL if given is None else self.ffi.from_buffer(given)
-        return self.taken(lambda t, out: self.lib.presk_chat_begin(t, text, len(given or b""), out))
+    def chat_begin(self, system: bytes | None) -> str:
+        """What stands before the first message of a chat, with a system message or the template's own.
 
-    def chat_message(self, role: Role, content: str) -> str:
-        """A message as the template writes it."""
-        given = content.encode()
+        Errors: InputBad (E1205) for bytes that are not UTF-8.
+        """
+        given = b"" if system is None else self._checked(system)
+        text = self.ffi.NULL if system is None else self.ffi.from_buffer(given)
+        return self.taken(lambda t, out: self.lib.presk_chat_begin(t, text, len(given), out))
+
+    def chat_message(self, role: Role, content: bytes) -> str:
+        """A message as the template writes it. Errors: InputBad (E1205) for bytes that are not UTF-8."""
+        given = self._checked(content)
         return self.taken(lambda t, out: self.lib.presk_chat_message(t, _ROLES[role], given, len(given), out))
 
     def chat_answer(self) -> str:
@@ -132,6 +136,12 @@ class Tokenizer:
             return bytes(self.ffi.buffer(out.bytes, out.count)).decode() if out.count else ""
         finally:
             self.lib.presk_bytes_free(out)
+
+    def _checked(self, text: bytes) -> bytes:
+        error = self.ffi.new("presk_error *")
+        if not self.lib.presk_text_check(text, len(text), error):
+            raise InputBad(self._said(error))
+        return text
 
     def _said(self, error: Any) -> str:
         return str(self.ffi.string(error.text).decode("utf-8", "replace"))

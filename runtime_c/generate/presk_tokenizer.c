@@ -200,9 +200,11 @@ static size_t character_at(const unsigned char *p, const unsigned char *end, siz
     return size;
 }
 
-bool presk_tokenizer_encode(const presk_tokenizer *t, const char *text, size_t size, bool whole, presk_ids *ids,
-                            presk_error *e)
+bool presk_text_check(const char *text, size_t size, presk_error *e)
 {
+    if (size == 0) {
+        return true; /* text may be NULL */
+    }
     const unsigned char *begin = (const unsigned char *)text, *end = begin + size;
     if (size > INT32_MAX) {
         return presk_fail(e, PRESK_E_INPUT, NULL, "the text has %zu bytes; at most 2147483647 are tokenized", size);
@@ -215,8 +217,18 @@ bool presk_tokenizer_encode(const presk_tokenizer *t, const char *text, size_t s
         }
         p += found;
     }
+    return true;
+}
+
+bool presk_tokenizer_encode(const presk_tokenizer *t, const char *text, size_t size, bool whole, presk_ids *ids,
+                            presk_error *e)
+{
+    if (!presk_text_check(text, size, e)) {
+        return false;
+    }
+    const unsigned char *begin = (const unsigned char *)text;
     encoding c = {t, ids, {0}, {0}};
-    bool done = (!whole || add_all(ids, t->before, t->before_count)) && (size == 0 || encode_stretch(&c, begin, end, 0))
+    bool done = (!whole || add_all(ids, t->before, t->before_count)) && (size == 0 || encode_stretch(&c, begin, begin + size, 0))
         && (!whole || add_all(ids, t->after, t->after_count));
     presk_work_free(&c.work);
     presk_bytes_free(&c.normal);
@@ -328,7 +340,7 @@ static presk_span trimmed(const presk_tokenizer *t, const char *text, size_t siz
 
 bool presk_chat_message(const presk_tokenizer *t, presk_role role, const char *text, size_t size, presk_bytes *out)
 {
-    if ((t->flags & PRESK_CHAT_TRIMS) != 0) {
+    if ((t->flags & PRESK_CHAT_TRIMS) != 0 && size > 0) {
         presk_span rest = trimmed(t, text, size);
         text = rest.text;
         size = rest.size;

@@ -44,9 +44,12 @@ void presk_tokenizer_close(presk_tokenizer *t); /* NULL is allowed */
 /* Ids are in [0, count): rows of a model's vocabulary from there on are padding, and no text has them. */
 int64_t presk_tokenizer_count(const presk_tokenizer *t);
 
+/* False, with E1205, for a byte that is not UTF-8, or a text of 2^31 bytes or more. */
+bool presk_text_check(const char *text, size_t size, presk_error *e);
+
 /* Adds the tokens of text[0 .. size-1] to *ids; added tokens in the text become themselves. `whole` says that the text
  * begins and ends here: it gets what the tokenizer puts around a text (such as Llama 3's <|begin_of_text|>).
- * E1205 for a byte that is not UTF-8, or a text of 2^31 bytes or more. */
+ * E1205 as presk_text_check has it. */
 bool presk_tokenizer_encode(const presk_tokenizer *t, const char *text, size_t size, bool whole, presk_ids *ids,
                             presk_error *e);
 
@@ -68,7 +71,7 @@ typedef enum presk_role { PRESK_SYSTEM, PRESK_USER, PRESK_ASSISTANT } presk_role
 bool presk_tokenizer_chats(const presk_tokenizer *t, presk_error *e);
 
 /* Adds to *out what stands before the first message; `system` is NULL where the user gives no system message, and then
- * the template's own is written, if it has one. */
+ * the template's own is written, if it has one. Pre: the message is UTF-8, as presk_text_check says. */
 bool presk_chat_begin(const presk_tokenizer *t, const char *system, size_t size, presk_bytes *out);
 
 /* Adds one message as the template writes it. Pre: the text is UTF-8. */

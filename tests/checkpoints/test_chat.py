@@ -9,7 +9,7 @@ from test_tokenizer_json import document
 from presk_db.checkpoints.chat import Message, Template, chat_of, chat_text
 from presk_db.checkpoints.tokenizer_data import Chat, TokenizerData, tokenizer_bytes
 from presk_db.checkpoints.tokenizer_open import open_tokenizer
-from presk_db.errors import TokenizerBad
+from presk_db.errors import InputBad, TokenizerBad
 from presk_db.native.tokenizer import Tokenizer
 
 CHATML = (
@@ -50,9 +50,20 @@ def test_a_conversation_is_the_templates_in_python_and_in_c(source: str, start: 
     data = TokenizerData("gpt2", False, False, (b"a",), b"\3", (0,) * 256, (), (), (), (), (), chat)
     tokenizer = Tokenizer(tokenizer_bytes(data))
     tokenizer.check_chats()
-    written = tokenizer.chat_begin(talk[0][1] if start == 0 else None)
-    written += "".join(tokenizer.chat_message(role, text) for role, text in talk[1 - start :])  # type: ignore[arg-type]
+    written = tokenizer.chat_begin(talk[0][1].encode() if start == 0 else None)
+    written += "".join(tokenizer.chat_message(role, text.encode()) for role, text in talk[1 - start :])  # type: ignore[arg-type]
     assert written + tokenizer.chat_answer() == expected
+
+
+def test_a_message_that_is_not_utf8_is_refused() -> None:
+    chat = chat_of(HEADERS, "", "")
+    assert isinstance(chat, Chat)
+    data = TokenizerData("gpt2", False, False, (b"a",), b"\3", (0,) * 256, (), (), (), (), (), chat)
+    tokenizer = Tokenizer(tokenizer_bytes(data))
+    with pytest.raises(InputBad, match="byte 1 of the text is not UTF-8"):
+        tokenizer.chat_message("user", b" \xf0")
+    with pytest.raises(InputBad, match="byte 0 of the text is not UTF-8"):
+        tokenizer.chat_begin(b"\xc3")
 
 
 def test_what_is_kept() -> None:
