@@ -17,7 +17,7 @@ from presk_db.checkpoints.hf_source import HfGguf
 from presk_db.checkpoints.mapped import PathLike, reason
 from presk_db.checkpoints.safetensors_write import Chunk, Chunks, replaced_file, write_safetensors
 from presk_db.checkpoints.source import Array, TensorSource, is_float32
-from presk_db.checkpoints.tokenizer import tokenizer_from_gguf
+from presk_db.checkpoints.tokenizer import tokenizer_configs, tokenizer_from_gguf
 from presk_db.errors import OutputUnwritable, TokenizerBad
 
 Progress = Callable[[int, int, str], None]  # tensors done, tensors in all, the name at hand
@@ -44,7 +44,7 @@ class Converted:
 
 
 def convert(gguf_path: PathLike, out_folder: PathLike, progress: Progress | None = None) -> Converted:
-    """Writes config.json, model.safetensors and, where the metadata suffice, tokenizer.json to `out_folder`.
+    """Writes config.json, model.safetensors and, where the metadata suffice, the tokenizer's files to `out_folder`.
 
     Each real tensor is stored in the smaller of F32 and F64 that holds every element exactly, integers as I64.
     `out_folder` must be new or empty; it is made beside and renamed, so that nothing half-written is left.
@@ -60,6 +60,7 @@ def convert(gguf_path: PathLike, out_folder: PathLike, progress: Progress | None
     texts = {"config.json": config}
     if tokenizer is not None:
         texts["tokenizer.json"] = tokenizer
+        texts |= tokenizer_configs(file)
     with _new_folder(shown) as folder:
         for name, value in texts.items():
             with replaced_file(os.path.join(folder, name)) as out:

@@ -60,6 +60,35 @@ def tokenizer_from_gguf(file: GgufFile) -> dict[str, Any]:
     }
 
 
+def tokenizer_configs(file: GgufFile) -> dict[str, dict[str, Any]]:
+    """What stands beside a tokenizer.json: the chat template, and the tokens that begin and end a text.
+
+    Requires that `tokenizer_from_gguf` accepts the file.
+    """
+    names, _ = _names(file)
+    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast"}
+    if isinstance(file.metadata.get("tokenizer.chat_template"), str):
+        config["chat_template"] = file.metadata["tokenizer.chat_template"]
+    for word in ("bos", "eos"):
+        index = token_id(file, word)
+        if index is not None and index < len(names):
+            config[f"{word}_token"] = names[index]
+    ends = end_tokens(file)
+    return {"tokenizer_config.json": config, **({"generation_config.json": {"eos_token_id": ends}} if ends else {})}
+
+
+def token_id(file: GgufFile, word: str) -> int | None:
+    """The id of the token that tokenizer.ggml.WORD_token_id names."""
+    value = file.metadata.get(f"tokenizer.ggml.{word}_token_id")
+    return value if type(value) is int else None
+
+
+def end_tokens(file: GgufFile) -> list[int]:
+    """The tokens that end a text, a turn or a message."""
+    found = (token_id(file, word) for word in ("eos", "eot", "eom"))
+    return list(dict.fromkeys(index for index in found if index is not None))
+
+
 def _names(file: GgufFile) -> tuple[list[str], list[int]]:
     """The tokens' names and kinds, checked."""
     tokens, kinds = file.metadata.get("tokenizer.ggml.tokens"), file.metadata.get("tokenizer.ggml.token_type")

@@ -10,7 +10,7 @@ from presk_db.checkpoints.gguf import GgufFile
 from presk_db.checkpoints.json_text import json_object
 from presk_db.checkpoints.mapped import MappedFile
 from presk_db.checkpoints.open import is_gguf
-from presk_db.checkpoints.tokenizer import has_tokenizer, tokenizer_from_gguf
+from presk_db.checkpoints.tokenizer import end_tokens, has_tokenizer, token_id, tokenizer_from_gguf
 from presk_db.checkpoints.tokenizer_data import SPECIAL, TokenizerData
 from presk_db.checkpoints.tokenizer_json import tokenizer_from_json
 from presk_db.errors import CheckpointUnreadable, TokenizerBad
@@ -44,17 +44,12 @@ def open_tokenizer(path: str) -> TokenizerData:
 def _from_gguf(file: GgufFile) -> TokenizerData:
     data = tokenizer_from_json(tokenizer_from_gguf(file), file.file.shown)
 
-    def given(word: str) -> int | None:
-        value = file.metadata.get(f"tokenizer.ggml.{word}_token_id")
-        return value if type(value) is int else None
-
     def text(word: str) -> str:
-        id_ = given(word)
+        id_ = token_id(file, word)
         return "" if id_ is None or id_ >= len(data.texts) else data.texts[id_].decode("utf-8", "replace")
 
-    stops = [id_ for word in ("eos", "eot", "eom") if (id_ := given(word)) is not None]
     template = file.metadata.get("tokenizer.chat_template")
-    return _with_chat(data, stops, template, text("bos"), text("eos"), file.file.shown)
+    return _with_chat(data, end_tokens(file), template, text("bos"), text("eos"), file.file.shown)
 
 
 def _from_files(path: str) -> TokenizerData:

@@ -14,6 +14,7 @@ from presk_db.checkpoints.hf_config import config_from_gguf
 from presk_db.checkpoints.hf_source import hf_source_from_gguf
 from presk_db.checkpoints.open import config_from_json, open_model, open_weights
 from presk_db.checkpoints.safetensors_write import write_safetensors
+from presk_db.checkpoints.tokenizer_open import open_tokenizer
 from presk_db.errors import (
     CheckpointUnreadable,
     ConfigFieldUnknown,
@@ -267,6 +268,10 @@ def test_convert_writes_a_byte_level_tokenizer(tmp_path: Path) -> None:
         "tokenizer.ggml.tokens": ["<s>", "a", "b", "ab"],
         "tokenizer.ggml.token_type": [3, 1, 1, 1],
         "tokenizer.ggml.merges": ["a b"],
+        "tokenizer.ggml.bos_token_id": 0,
+        "tokenizer.ggml.eos_token_id": 3,
+        "tokenizer.ggml.eot_token_id": 0,
+        "tokenizer.chat_template": "{{ bos_token }}{% for m in messages %}{{ m.role }}{{ m.content }}<s>{% endfor %}",
     }
     result = convert(write_llama(tmp_path / "m.gguf", metadata), tmp_path / "out")
     assert "tokenizer.json" in result.files
@@ -274,6 +279,7 @@ def test_convert_writes_a_byte_level_tokenizer(tmp_path: Path) -> None:
     assert tokenizer["model"]["vocab"] == {"<s>": 0, "a": 1, "b": 2, "ab": 3}
     assert tokenizer["model"]["merges"] == [["a", "b"]]
     assert [token["content"] for token in tokenizer["added_tokens"]] == ["<s>"]
+    assert open_tokenizer(str(tmp_path / "out")) == open_tokenizer(str(tmp_path / "m.gguf"))
     wrongs = ({"tokenizer.ggml.pre": "other"}, {"tokenizer.ggml.merges": ["ab"]}, {"tokenizer.ggml.model": "llama"})
     for number, wrong in enumerate(wrongs):
         path = write_llama(tmp_path / "m.gguf", metadata | wrong)
