@@ -67,8 +67,8 @@ unsigned presk_reduce(double x, double *high, double *low);
 /* A value just above x / 2, rounded: a tie, the half of an odd subnormal, goes towards +infinity. */
 double presk_half_up(double x);
 
-/* The certain results: presk_math_slow.c. For a finite x, not 0, inside the function's domain, whose result is not
- * beyond the largest double. */
+/* The certain results: presk_math_slow.c. For what presk_math.c passes on: a finite x, not 0, between the bounds that it
+ * tests (|x| < 746 for exp, -40 < x < 10 for gelu); beyond them the natural numbers would grow too long. */
 double presk_exp_slow(double x);
 double presk_expm1_slow(double x);
 double presk_log_slow(double x);

@@ -1,7 +1,8 @@
-"""needs, not_run: a tool that a test runs; without it the test is skipped, loudly, and in continuous integration it fails."""
+"""What tests need of the machine: `needs` and `not_run` skip a test loudly, and fail it in continuous integration."""
 
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -17,3 +18,9 @@ def not_run(reason: str) -> None:
     if os.environ.get("CI"):
         pytest.fail(f"not run: {reason}")
     pytest.skip(f"not run: {reason}")
+
+
+def has_fma() -> bool:
+    """Whether this is an x86 CPU with fused multiply-adds, as Linux tells."""
+    cpuinfo = Path("/proc/cpuinfo")
+    return cpuinfo.exists() and " fma " in cpuinfo.read_text()

@@ -12,7 +12,7 @@ import pytest
 from presk_db.conformance.portability_programs import Program, Recipe, emitted_programs
 from presk_db.conformance.program import Build, built, compare_outputs
 from presk_db.errors import BuildFailed
-from tests.tools import needs
+from tests.tools import has_fma, needs
 
 MLP = Recipe("mlp", str(Path("user") / "mlp.py"), {}, "f32")
 X86 = pytest.mark.skipif(platform.machine() != "x86_64", reason="sets MXCSR")
@@ -109,11 +109,6 @@ def test_a_program_refuses_flags(program: Program, tmp_path: Path, compiler: str
 def test_a_program_refuses_x87(program: Program, tmp_path: Path) -> None:
     with pytest.raises(BuildFailed, match="excess precision"):
         built(Path(shutil.copytree(program.folder, tmp_path / "program")), Build("gcc", "-O1 -mfpmath=387"))
-
-
-def has_fma() -> bool:
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and " fma " in cpuinfo.read_text()
 
 
 @pytest.mark.skipif(not has_fma(), reason="needs an x86 CPU with FMA")

@@ -15,7 +15,7 @@ from presk_db.native.compiled import compiled_executor
 from presk_db.native.compiler import shared_library
 from presk_db.native.fma import exact_fma, fma
 from presk_db.resources import resource_folder
-from tests.tools import needs
+from tests.tools import has_fma, needs
 
 COPY = parse(
     "in a0: f32[2,3]\nout a1: f32[6]\npar i0 < 2\npar i1 < 3\nv0 = load a0[i0,i1]\nstore a1[3*i0+i1] v0\nend\nend\n"
@@ -46,11 +46,6 @@ def test_a_missing_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_compiler_that_refuses() -> None:
     with pytest.raises(CompilerFailed, match=r"E4002 .*refused the kernels"):
         compiled_executor([COPY], flags=("-std=c11", "-ffast-math"))
-
-
-def has_fma() -> bool:
-    cpuinfo = Path("/proc/cpuinfo")
-    return cpuinfo.exists() and " fma " in cpuinfo.read_text()
 
 
 @pytest.mark.skipif(not has_fma(), reason="needs an x86 CPU with FMA")

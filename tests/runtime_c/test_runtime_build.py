@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from c_runtime import FIXTURES, GENERATE, KEYS, RUNTIME, SOURCES, STRICT, Build, compile_c
 
+from tests.tools import has_fma
+
 X86 = platform.machine() == "x86_64"
 COMPILERS = [name for name in ("gcc", "clang", "clang-19") if shutil.which(name)]
 LEVELS = ["-O0", "-O1", "-O2", "-O3"]
@@ -65,11 +67,6 @@ def test_a_bad_environment_is_found(build: Build, bits: str, word: str, level: s
     done = subprocess.run([build("probe.c", level), bits], capture_output=True, text=True, check=False)
     assert word in done.stdout
     assert done.stdout.count("\n") == 1
-
-
-def has_fma() -> bool:
-    cpuinfo = Path("/proc/cpuinfo")
-    return X86 and cpuinfo.exists() and " fma " in cpuinfo.read_text()
 
 
 @pytest.mark.skipif(not has_fma(), reason="needs a CPU with FMA")
