@@ -401,3 +401,12 @@ class ScopsDisagree(PreskError):
     """A tool and presk disagree on which nests are static control."""
 
     code = "E7022"
+
+
+# --- E8 refusals to export ----------------------------------------------------------------------------------------
+
+
+class LengthOpen(PreskError):
+    """A generator of text is asked of a recording that does not fix how long a text may become."""
+
+    code = "E8009"

@@ -14,11 +14,20 @@ STRICT = -std=c11 -ffp-contract=off $(NEEDED)
 NEEDED := $(shell printf '\043if defined __s390x__ && !defined __clang__\n-fexcess-precision=fast\n\043elif defined __arm__ && defined __clang__\n-fno-vectorize -fno-slp-vectorize\n\043endif\n' | $(CC) $(CFLAGS) -E -P -x c - 2>/dev/null)
 OPENMP := $(shell printf 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o /dev/null 2>/dev/null && echo -fopenmp)
 
+% if program.serve:
+all: main generate
+
+% endif
 OBJECTS = model.o kernels.o $(patsubst %.c,%.o,$(wildcard presk_*.c))
 
 main: main.o $(OBJECTS)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -o $@ main.o $(OBJECTS) -lm
 
+% if program.serve:
+generate: generate.o $(OBJECTS)
+	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -o $@ generate.o $(OBJECTS) -lm
+
+% endif
 %%.o: %.c Makefile $(wildcard *.h)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -DPRESK_PREFIX=${program.prefix}_ -c -o $@ $<
 
@@ -51,6 +60,6 @@ flamegraph: main
 	perf script -i perf.data | stackcollapse-perf.pl | flamegraph.pl >flamegraph.svg
 
 clean:
-	rm -f main *.o
+	rm -f main${" generate" if program.serve else ""} *.o
 
 .PHONY: check profile-cpu profile-memory profile-cache flamegraph clean

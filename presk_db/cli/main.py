@@ -12,6 +12,7 @@ from presk_db.checkpoints.convert import convert
 from presk_db.cli.archive import archive_commands
 from presk_db.cli.checks import otherwise_checked
 from presk_db.cli.diff import diff_command
+from presk_db.cli.generate import generate_command
 from presk_db.cli.progress import Progress
 from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
@@ -72,6 +73,7 @@ def cli() -> None:
     "type_",
     help="One type for every site: f64, f32, bf16; or mixed: f32 with a bf16 forward pass [default: f32].",
 )
+@click.option("--params", help="The type in which parameters are stored, where it is another, such as bf16.")
 @click.option("--realization", help="A TOML file that gives sites types.")
 @click.option("--weights", help="A checkpoint, or seed:N.")
 @click.option("--inputs", help="A safetensors file with the entry's inputs, or seed:N.")
@@ -109,15 +111,16 @@ def record(spec: str, db: str, type_: str | None, dims: dict[str, int], executor
 @click.option("-o", "--output", required=True, type=click.Path(path_type=Path), help="The folder to write.")
 @click.option("--straight-line", is_flag=True, help="One function with every operation in order.")
 @click.option("--plan", is_flag=True, help="The best measured schedules, from `presk plan`.")
+@click.option("--serve", is_flag=True, help="Also generate.c, from a prompt to a text; of a recorded decode entry.")
 @click.option("--generator", "generator_", default="c_program", show_default=True, help="A folder under generators/.")
 @DB
-def emit(recording: str, output: Path, straight_line: bool, plan: bool, generator_: str, db: str) -> None:
+def emit(recording: str, output: Path, straight_line: bool, plan: bool, serve: bool, generator_: str, db: str) -> None:
     """Writes RECORDING as C files: a name, the first digits of a digest, or `latest`."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
     if plan:
         check_measured(engine, stored)
-    options = {"straight_line": straight_line, "plan": plan}
+    options = {"straight_line": straight_line, "plan": plan, "serve": serve}
     with Progress() as progress, emission_reader(engine, stored.id) as reader:
         emission = emit_to(reader, stored, generator(generator_), output, options, progress)
     click.echo(
@@ -184,6 +187,7 @@ def diverge(recording: str, hashes: str, db: str) -> None:
 speed_commands(cli, DB)
 archive_commands(cli, DB)
 diff_command(cli, DB)
+generate_command(cli, DB)
 
 
 @cli.command(name="list")

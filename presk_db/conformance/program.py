@@ -25,8 +25,10 @@ class Build:
         return f"{self.compiler} {self.flags}{'' if self.openmp else ' without OpenMP'}"
 
 
-def built(folder: Path, build: Build, runtime: Path | None = None) -> Path:
-    """Builds the program in `folder` and returns its executable. Raises BuildFailed (E7001) with the first error.
+def built(folder: Path, build: Build, runtime: Path | None = None, target: str = "main") -> Path:
+    """Builds the program in `folder`, or another target, and returns the executable.
+
+    Raises BuildFailed (E7001) with the first error.
 
     The runtime's objects are taken from the folder `runtime`, where an earlier build of the same recording with the
     same flags left them; else they are left there.
@@ -37,7 +39,7 @@ def built(folder: Path, build: Build, runtime: Path | None = None) -> Path:
     if runtime is not None and runtime.is_dir():
         for made in runtime.glob("presk_*.o"):
             shutil.copyfile(made, folder / made.name)
-    result = _run([*make, f"-j{os.cpu_count() or 1}", "main"], BuildFailed)
+    result = _run([*make, f"-j{os.cpu_count() or 1}", target], BuildFailed)
     if result.returncode:
         lines = [line for line in result.stderr.splitlines() if "error" in line.lower()] or result.stderr.splitlines()
         raise BuildFailed(lines[0] if lines else "make failed", str(build))
@@ -45,7 +47,7 @@ def built(folder: Path, build: Build, runtime: Path | None = None) -> Path:
         runtime.mkdir()
         for made in folder.glob("presk_*.o"):
             shutil.copyfile(made, runtime / made.name)
-    return folder / "main"
+    return folder / target
 
 
 def ran(

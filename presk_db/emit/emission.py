@@ -12,16 +12,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from presk_db.emit.generator import Generator, OutputFile, Query
+from presk_db.emit.generator import Copy, Generator, OutputFile, Query
 from presk_db.emit.names import c_name, c_names
 from presk_db.emit.printers import PRINTERS
 from presk_db.emit.render import rendered
 from presk_db.emit.schedules import set_packed
 from presk_db.emit.tensors import write_tensors
-from presk_db.errors import EmissionUnwritable, GeneratorBad
+from presk_db.errors import EmissionUnwritable, GeneratorBad, LengthOpen
 from presk_db.kernels.c_text import STORED
 from presk_db.resources import resource_folder
-from presk_db.store.emission import EmissionReader
+from presk_db.store.emission import NO_STEP, EmissionReader
 from presk_db.store.recordings import StoredRecording
 
 MANIFEST = "MANIFEST"
@@ -54,7 +54,10 @@ def emit_to(
         for name, text in emitted(reader, recording, generator, options):
             progress(name)
             _write(draft / name, text)
+        chosen = {**generator.options, **options}
         for copy in generator.copies:
+            if not _wanted(copy, chosen):
+                continue
             for path in sorted(resource_folder(copy.folder).glob(copy.pattern)):
                 _write(draft / path.name, path.read_text(encoding="utf-8"))
         for file in generator.tensors:
@@ -72,6 +75,8 @@ def emitted(
 ) -> Iterator[tuple[str, str]]:
     """(path, text) of each rendered file, in the generator's order."""
     chosen = {**generator.options, **options}
+    if chosen.get("serve") and not reader.is_step():
+        raise LengthOpen(NO_STEP, f"recording {recording.name}")
     binds = {name: int(value) for name, value in chosen.items()}
     reader.set_names(_names(reader, recording, generator, binds))
     reader.fill("c_types", "type text, c_name text", list(STORED.items()))
@@ -107,7 +112,7 @@ def _names(
     return c_names([(str(s), int(n), str(name)) for s, n, name in wanted], c_name(recording.name))
 
 
-def _wanted(file: OutputFile, options: Mapping[str, bool]) -> bool:
+def _wanted(file: OutputFile | Copy, options: Mapping[str, bool]) -> bool:
     if file.when is None:
         return True
     return not options[file.when[1:]] if file.when.startswith("!") else options[file.when]
@@ -178,7 +183,7 @@ def _replace(draft: Path, folder: Path) -> None:
     shutil.rmtree(old, ignore_errors=True)
 
 
-MADE = ("main", "outputs.safetensors")
+MADE = ("main", "generate", "outputs.safetensors")
 """What building and running a program leaves in its folder, besides .o files."""
 
 

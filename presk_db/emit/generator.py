@@ -25,6 +25,7 @@ role = "input"                           `seeded_weights`, which are drawn again
 [[copy]]
 folder = "runtime_c"                     files that go out unchanged
 pattern = "presk_*.[ch]"
+when = "serve"                           optional, as for a file
 """
 
 import tomllib
@@ -84,6 +85,7 @@ class Copy:
 
     folder: str
     pattern: str
+    when: str | None
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,7 @@ def generator(name: str) -> Generator:
             tuple(_query(folder, q) for q in _tables(document, "query", QUERY_KEYS)),
             tuple(OutputFile(f["path"], f["template"], f.get("when")) for f in _tables(document, "file", FILE_KEYS)),
             tuple(TensorFile(t["path"], t["role"]) for t in _tables(document, "tensors", ("path", "role"))),
-            tuple(Copy(c["folder"], c["pattern"]) for c in _tables(document, "copy", ("folder", "pattern"))),
+            tuple(Copy(c["folder"], c["pattern"], c.get("when")) for c in _tables(document, "copy", COPY_KEYS)),
         )
         for key in document:
             if key not in KEYS:
@@ -137,6 +139,7 @@ def generator(name: str) -> Generator:
 
 
 KEYS = ("name", "names", "packs", "options", "table", "query", "file", "tensors", "copy")
+COPY_KEYS = ("folder", "pattern", "when")
 TABLE_KEYS = ("name", "file")
 QUERY_KEYS = ("name", "file", "group", "print", "bind")
 FILE_KEYS = ("path", "template", "when")
@@ -187,6 +190,8 @@ def _check(g: Generator) -> None:
         if tensors.role not in ROLES:
             raise ValueError(f"{tensors.path}: the role {tensors.role} is none of {', '.join(ROLES)}")
     for copy in g.copies:
+        if copy.when is not None and copy.when.removeprefix("!") not in g.options:
+            raise ValueError(f"copy {copy.pattern}: {copy.when} is no option")
         if copy.folder not in ("runtime_c", "generators") or not any(resource_folder(copy.folder).glob(copy.pattern)):
             raise ValueError(f"nothing to copy matches {copy.folder}/{copy.pattern}")
     for path in [f.path for f in g.files] + [t.path for t in g.tensors]:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from presk_db.errors import EntryBad
 from presk_db.language.causality import Rows
 from presk_db.language.graph import Function, Graph, Input
-from presk_db.language.steps import Sizes, Step
+from presk_db.language.steps import Origin, Sizes, Step
 from presk_db.language.tracing import Trace
 
 
@@ -21,7 +21,8 @@ def decode_graph(graph: Graph, count: int, tokens: str = "tokens", name: str = "
     """The step of `count` tokens of a forward pass whose input `tokens` has its positions along the last axis.
 
     Its inputs are those of the forward pass, `tokens` with `count` positions; `pos`, the position of the first of them;
-    and the caches, which it gives back. Raises EntryBad (E1203) where a position would need later ones.
+    and the caches, which it gives back. A parameter that is gathered from and read otherwise too (a tied head) is two, of
+    the same tensors, so that each can lie in memory as it is read. Raises EntryBad (E1203) where a position would need later ones.
     """
     given = dict(graph.inputs)
     if tokens not in given or not given[tokens].shape or given[tokens].kind != "int":
@@ -32,21 +33,33 @@ def decode_graph(graph: Graph, count: int, tokens: str = "tokens", name: str = "
         raise EntryBad(f"a step has from 1 to {sizes.length} tokens, not {count}", graph.entry.source)
     names = [n for n, _ in graph.parameters] + [n for n, _ in graph.inputs]
     trace = Trace(None)
-    step = Step(graph.entry, tuple(Rows(axis) if n == tokens else None for n in names), sizes, trace, top=True)
-    made = step.stepped()
-    given[tokens] = _resized(given[tokens], axis, count)
-    given["pos"] = Input("int", (), sizes.length - count + 1)
-    labels = _labels([n for n, _ in made.caches], {*given, *graph.results})
-    given.update({l: Input("real", shape, state=True) for l, (_, shape) in zip(labels, made.caches, strict=True)})
-    by_origin = dict(zip(made.origins, made.function.parameters, strict=True))
-    variables = []
-    for i, n in enumerate([*names, "pos", *labels]):
-        keys = [("row", i), ("full", i)] if i < len(names) else [("pos",) if n == "pos" else ("cache", labels.index(n))]
-        found = [by_origin[k] for k in keys if k in by_origin]
-        unused = given[n] if n in given else dict(graph.parameters)[n]
-        variables.append(found[0] if found else trace.new_var(getattr(unused, "kind", "real"), unused.shape))
+    states = tuple(Rows(axis) if n == tokens else None for n in names)
+    made = Step(graph.entry, states, sizes, trace, tables=_gathered(graph)).stepped()
+    parameters = {n: (p, ("full", i)) for i, (n, p) in enumerate(graph.parameters)}
+    others = [o for o in made.origins if o[0] == "other"]
+    parameters.update({f"{names[i]}.head": (graph.parameters[i][1], ("other", i)) for _, i in others})
+    inputs: dict[str, tuple[Input, Origin]] = {n: (i, ("full", names.index(n))) for n, i in given.items()}
+    inputs[tokens] = _resized(given[tokens], axis, count), ("row", names.index(tokens))
+    inputs["pos"] = Input("int", (), sizes.length - count + 1), ("pos",)
+    labels = _labels([n for n, _ in made.caches], {*inputs, *graph.results})
+    for number, (label, (_, shape)) in enumerate(zip(labels, made.caches, strict=True)):
+        inputs[label] = Input("real", shape, state=True), ("cache", number)
+    used = dict(zip(made.origins, made.function.parameters, strict=True))
+    variables = [used.get(o) or trace.new_var("real", p.shape) for p, o in parameters.values()]
+    variables += [used.get(o) or trace.new_var(i.kind, i.shape, i.limit) for i, o in inputs.values()]
     entry = Function(name, graph.entry.source, tuple(variables), made.function.equations, made.function.results)
-    return Graph(entry, graph.parameters, tuple(given.items()), (*graph.results, *labels))
+    return Graph(
+        entry,
+        tuple((n, p) for n, (p, _) in parameters.items()),
+        tuple((n, i) for n, (i, _) in inputs.items()),
+        (*graph.results, *labels),
+    )
+
+
+def _gathered(graph: Graph) -> frozenset[int]:
+    """The parameters from which the entry gathers rows, by their variables' ids."""
+    parameters = {v.id for v in graph.entry.parameters[: len(graph.parameters)]}
+    return frozenset(e.inputs[0].id for e in graph.entry.equations if e.op == "gather") & parameters
 
 
 def _resized(i: Input, axis: int, count: int) -> Input:

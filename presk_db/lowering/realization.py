@@ -8,6 +8,9 @@ from pathlib import Path
 from presk_db.errors import RealizationUnreadable, SiteUnknown, TypeUnknown
 from presk_db.kernels.types import REAL_TYPES
 
+PARAMETERS = "parameters/*"
+"""The sites of all parameters."""
+
 
 @dataclass(frozen=True)
 class Realization:
@@ -57,7 +60,8 @@ def realization_of_type(type_: str) -> Realization:
 
 
 def realization_from_toml(path: Path) -> Realization:
-    """From a file with the keys `type` (the default) and the table `sites` (pattern = type).
+    """From a file with the keys `type` (the default), `params` (the parameters' type) and the table `sites` (pattern =
+    type), whose rules come last.
 
     Raises E3001 for a file that cannot be read or another key, E3003 for an unknown type.
     """
@@ -66,13 +70,20 @@ def realization_from_toml(path: Path) -> Realization:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
         raise RealizationUnreadable(f"cannot read it: {e}", str(path)) from None
     for key in document:
-        if key not in ("type", "sites"):
-            raise RealizationUnreadable(f"unknown key {key}; a realization has type and sites", str(path))
+        if key not in ("type", "params", "sites"):
+            raise RealizationUnreadable(f"unknown key {key}; a realization has type, params and sites", str(path))
     sites = document.get("sites", {})
     if not isinstance(sites, dict):
         raise RealizationUnreadable("sites is not a table", str(path))
     rules = tuple((pattern, _type(type_, f"{path} sites.{pattern}")) for pattern, type_ in sites.items())
-    return Realization(_type(document.get("type", "f32"), f"{path} type"), rules)
+    found = Realization(_type(document.get("type", "f32"), f"{path} type"), rules)
+    return with_parameters(found, document["params"], f"{path} params") if "params" in document else found
+
+
+def with_parameters(realization: Realization, type_: object, place: str = "params") -> Realization:
+    """The realization with its parameters stored in a type, unless a rule of it says another. Raises E3003."""
+    rules = ((PARAMETERS, _type(type_, place)), *realization.rules)
+    return Realization(realization.default, rules, realization.lenient)
 
 
 def _type(value: object, place: str) -> str:

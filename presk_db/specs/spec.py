@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from presk_db.errors import SpecKeyUnknown, SpecUnreadable, SpecValueBad
-from presk_db.lowering.realization import Realization, realization_from_toml, realization_of_type
+from presk_db.lowering.realization import Realization, realization_from_toml, realization_of_type, with_parameters
 from presk_db.models.training import MIXED
 
 KEYS = (
@@ -22,6 +22,7 @@ KEYS = (
     "name",
     "remat",
     "plan",
+    "params",
     "tokenizer",
 )
 """The keys of a spec; each is a flag of `presk record` too."""
@@ -87,7 +88,7 @@ def spec_from(target: str, flags: Mapping[str, Any]) -> Spec:
         model=model,
         entry=entry,
         dims=dims,
-        realization=_realization(values, "command line" if {"type", "realization"} & set(given) else place),
+        realization=_realization(values, "command line" if {"type", "realization", "params"} & set(given) else place),
         weights=values.get("weights"),
         inputs=values.get("inputs"),
         seed=values.get("seed", 1),
@@ -170,6 +171,11 @@ def _dims(value: Any, place: str) -> dict[str, int]:
 
 
 def _realization(values: Mapping[str, Any], place: str) -> Realization:
+    found = _types(values, place)
+    return with_parameters(found, values["params"], f"{place} params") if "params" in values else found
+
+
+def _types(values: Mapping[str, Any], place: str) -> Realization:
     type_, path = values.get("type"), values.get("realization")
     if type_ is not None and path is not None:
         raise SpecValueBad("give a type or a realization, not both", f"{place} type")

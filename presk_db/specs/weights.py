@@ -60,12 +60,20 @@ def rounded_to(values: Array, type_: str) -> Array:
         return values.astype(STORAGE[type_], copy=False)
 
 
-def loaded_weights(order: LaunchOrder, read: Callable[[WeightPart], Array], progress: Progress) -> dict[int, Array]:
-    """Each weight buffer's contents by number: `read` gives a part's exact reals in the checkpoint's shape."""
+def loaded_weights(
+    order: LaunchOrder,
+    read: Callable[[WeightPart], Array],
+    progress: Progress,
+    parts: Sequence[WeightPart] | None = None,
+) -> dict[int, Array]:
+    """Each weight buffer's contents by number: `read` gives a part's exact reals in the checkpoint's shape.
+
+    `parts` are the order's parts under other names, where they have some.
+    """
     weights: dict[int, Array] = {
         b.id: np.empty(b.elements, STORAGE[b.type]) for b in order.buffers if b.role == "weight"
     }
-    for done, part in enumerate(order.weights):
+    for done, part in enumerate(order.weights if parts is None else parts):
         progress("weights", done, len(order.weights))
         buffer = order.buffers[part.buffer]
         values = read(part)

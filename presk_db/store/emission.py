@@ -16,6 +16,12 @@ from presk_db.store.exact import Enclosure, read_enclosures
 from presk_db.store.tensors import tensors_of
 from presk_db.store.tokenizers import tokenizer_in
 
+STEP = ("tokens", "pos", "logits")
+"""What a recorded step takes and gives, besides its caches."""
+
+NO_STEP = "nothing fixes how long a text may become: record a model's step, --entry decode with B=1 and C=1"
+"""Why a recording is no step of one token."""
+
 _NAMES = "namespace text, number integer, name text"
 
 
@@ -55,6 +61,16 @@ class EmissionReader:
     def tensors(self, role: str) -> tuple[ObservedTensor, ...]:
         """The recording's tensors in a role of the table: input, native_output, exact_output."""
         return tensors_of(self.connection, self.recording_id, role)
+
+    def is_step(self) -> bool:
+        """Whether the recording is a step of one token of one sequence, with a position and logits."""
+        sql = (
+            "select count(*) from buffers where recording_id = :recording and (role, name, shape) in"
+            " (values ('input', 'tokens', '[1,1]'), ('input', 'pos', '[]'))"
+            " or recording_id = :recording and role = 'output' and name = 'logits' and shape like '[1,1,%]'"
+        )
+        ((count,),) = self.rows(sql, {})
+        return bool(count == len(STEP))
 
     def enclosures(self) -> tuple[Enclosure, ...]:
         """The bounds of the exact outputs, by name; none where they were not computed."""

@@ -1,0 +1,164 @@
+"""generated: a text from a prompt by a recorded step on the native executor; `presk_generate` in C is its twin."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from presk_db.conformance.sources import recorded_source
+from presk_db.errors import InputBad, InputOutOfRange, LengthOpen
+from presk_db.kernels.launches import LaunchOrder
+from presk_db.keys import Key
+from presk_db.native.numbers import Array, f32_from_bf16
+from presk_db.native.sampling import Sampling, penalized, sampled
+from presk_db.native.session import Session
+from presk_db.native.tokenizer import Tokenizer
+from presk_db.specs.weights import loaded_weights, resolved_parts, seeded_reader
+from presk_db.store.emission import NO_STEP, STEP
+from presk_db.store.engine import Engine
+from presk_db.store.read import read_launch_order
+from presk_db.store.recordings import StoredRecording
+from presk_db.store.tokenizers import read_tokenizer
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: a prompt as text (bytes) or as token ids, at most `most` tokens, and how they are drawn.
+
+    With `chat` the prompt is a user's message, after the system message `system` or the template's own.
+    """
+
+    text: bytes | None
+    ids: tuple[int, ...] | None
+    most: int = 100
+    seed: int = 1
+    sampling: Sampling = field(default_factory=Sampling)
+    chat: bool = False
+    system: str | None = None
+
+
+@dataclass(frozen=True)
+class Generated:
+    """What came: the prompt's tokens, those of the text, the text, and why it ended: stop, length or context."""
+
+    request: Request
+    prompt: tuple[int, ...]
+    tokens: tuple[int, ...]
+    text: str | None
+    finish: str
+
+    def document(self) -> str:
+        """One JSON document in a line, as the program prints it with --json."""
+        asked = self.request.text
+        fields = {
+            "prompt": None if asked is None else asked.decode(),
+            "prompt_tokens": self.prompt,
+            "tokens": self.tokens,
+            "text": self.text,
+            "seed": self.request.seed,
+            "finish": self.finish,
+        }
+        return json.dumps(fields, ensure_ascii=False)
+
+
+class Generator:
+    """A recorded step, ready to run: its kernels compiled, its weights read."""
+
+    def __init__(
+        self, engine: Engine, recording: StoredRecording, weights: str | None = None
+    ) -> None:
+        """Raises LengthOpen (E8009) where the recording is no step of one token, E7004 for missing weights."""
+        order = read_launch_order(engine, recording.id)
+        shapes = {b.name: b.shape for b in order.buffers if b.role in ("input", "output")}
+        limits = {b.name: b.limit for b in order.buffers if b.role == "input"}
+        if not all(name in shapes for name in STEP) or shapes["tokens"] != (1, 1) or limits["pos"] is None:
+            raise LengthOpen(NO_STEP, f"recording {recording.name}")
+        self.context = limits["pos"]
+        self.vocabulary = shapes["logits"][-1]
+        tokenizer = read_tokenizer(engine, recording.id)
+        self.tokenizer = None if tokenizer is None else Tokenizer(tokenizer.content)
+        self.choices = self.vocabulary if self.tokenizer is None else self.tokenizer.count
+        self.order = order
+        self.weights = _weights(engine, recording, order, weights)
+
+    def generated(self, request: Request, shown: Callable[[str], None] = lambda text: None) -> Generated:
+        """The text; `shown` gets each piece as it comes.
+
+        Raises InputBad (E1205) for an empty prompt, one longer than the context, or logits that are no numbers.
+        """
+        prompt = self._prompt(request)
+        session = Session(self.order, self.weights)
+        stream = None if self.tokenizer is None else self.tokenizer.stream()
+        for at, token in enumerate(prompt):
+            logits = self._step(session, token, at)
+        tokens: list[int] = []
+        pieces: list[str] = []
+        finish = "length"
+        seed = Key.from_seed(request.seed)
+        while len(tokens) < request.most:
+            token = self._drawn(request, seed, logits, [*prompt, *tokens], len(tokens))
+            if self.tokenizer is not None and self.tokenizer.stops(token):
+                finish = "stop"
+                break
+            tokens.append(token)
+            pieces.append(stream.add(token) if stream is not None else f"{' ' * (len(tokens) > 1)}{token}")
+            shown(pieces[-1])
+            if len(tokens) == request.most:
+                break
+            if len(prompt) + len(tokens) > self.context:
+                finish = "context"
+                break
+            logits = self._step(session, token, len(prompt) + len(tokens) - 1)
+        if stream is not None:
+            pieces.append(stream.end())
+            shown(pieces[-1])
+        text = None if stream is None else "".join(pieces)
+        return Generated(request, prompt, tuple(tokens), text, finish)
+
+    def _prompt(self, request: Request) -> tuple[int, ...]:
+        ids = request.ids
+        for token in ids or ():
+            if not 0 <= token < self.vocabulary:
+                raise InputOutOfRange(f"{token} must be in [0, {self.vocabulary})", "--ids")
+        if ids is None:
+            if self.tokenizer is None or request.text is None:
+                raise InputBad("the recording has no tokenizer: give the prompt as token ids, by --ids")
+            text = self._chat(request) if request.chat else request.text
+            ids = tuple(int(t) for t in self.tokenizer.encoded(text, whole=not request.chat))
+        if not ids:
+            raise InputBad("the prompt is empty: it has no token")
+        if len(ids) > self.context:
+            raise InputBad(f"the prompt has {len(ids)} tokens, the context {self.context}")
+        return ids
+
+    def _chat(self, request: Request) -> bytes:
+        assert self.tokenizer is not None and request.text is not None
+        self.tokenizer.check_chats()
+        self.tokenizer.encoded(request.text)  # refuses what is not UTF-8
+        message = self.tokenizer.chat_message("user", request.text.decode())
+        return (self.tokenizer.chat_begin(request.system) + message + self.tokenizer.chat_answer()).encode()
+
+    def _step(self, session: Session, token: int, at: int) -> Array:
+        session.run({"tokens": np.array([[token]]), "pos": np.array(at)})
+        logits = session.output("logits").reshape(-1)
+        return f32_from_bf16(logits) if logits.dtype == np.uint16 else logits.copy()
+
+    def _drawn(self, request: Request, seed: Key, logits: Array, seen: list[int], number: int) -> int:
+        x = logits[: self.choices]
+        if request.sampling.penalty != 1:
+            x = penalized(x, seen, request.sampling.penalty)
+        token = sampled(request.sampling, float(seed.child(number).uniform(1)[0]), x)
+        if token < 0:
+            raise InputBad(f"no token can be drawn at position {len(seen)}: a logit is not a number")
+        return token
+
+
+def _weights(engine: Engine, recording: StoredRecording, order: LaunchOrder, given: str | None) -> dict[int, Array]:
+    if recording.weights_seed is not None:
+        return loaded_weights(order, seeded_reader(recording.weights_seed), lambda *_: None)
+    if not order.weights:
+        return {}
+    _, source = recorded_source(engine, recording, given)
+    parts = resolved_parts(order.weights, source)
+    return loaded_weights(order, lambda part: source.read(part.tensor), lambda *_: None, parts)
