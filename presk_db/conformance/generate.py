@@ -65,9 +65,7 @@ class Generated:
 class Generator:
     """A recorded step, ready to run: its kernels compiled, its weights read."""
 
-    def __init__(
-        self, engine: Engine, recording: StoredRecording, weights: str | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, recording: StoredRecording, weights: str | None = None) -> None:
         """Raises LengthOpen (E8009) where the recording is no step of one token, E7004 for missing weights."""
         order = read_launch_order(engine, recording.id)
         shapes = {b.name: b.shape for b in order.buffers if b.role in ("input", "output")}

@@ -19,9 +19,7 @@ CASES = [("gpt2", "f32", 1), ("gpt2", "bf16", 3), ("llama", "f64", 4)]
 
 
 @pytest.mark.parametrize(("family", "type_", "count"), CASES)
-def test_bytes(
-    tmp_path: Path, cached_compiler: Callable[[str], str], family: str, type_: str, count: int
-) -> None:
+def test_bytes(tmp_path: Path, cached_compiler: Callable[[str], str], family: str, type_: str, count: int) -> None:
     config = config_file(tmp_path, {"gpt2": GPT2, "llama": LLAMA}[family])
     dims = {"C": count, "B": 2}
     database = open_database(str(tmp_path / "presk.db"), create=True)
