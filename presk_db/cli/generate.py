@@ -63,10 +63,10 @@ def _request(
         raise click.UsageError("--system is for --chat")
     if chat and ids is not None:
         raise click.UsageError("--chat is for a prompt of text")
-    prompt = None if text is None else text.encode("utf-8", "surrogateescape")
+    prompt, message = (None if t is None else t.encode("utf-8", "surrogateescape") for t in (text, system))
     if file is not None:
         prompt = sys.stdin.buffer.read() if file == "-" else _content(file)
-    return Request(prompt, None if ids is None else _ids(ids), most, seed, Sampling(**sampling), chat, system)
+    return Request(prompt, None if ids is None else _ids(ids), most, seed, Sampling(**sampling), chat, message)
 
 
 def _content(file: str) -> bytes:

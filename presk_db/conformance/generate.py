@@ -35,7 +35,7 @@ class Request:
     seed: int = 1
     sampling: Sampling = field(default_factory=Sampling)
     chat: bool = False
-    system: str | None = None
+    system: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -133,8 +133,7 @@ class Generator:
     def _chat(self, request: Request) -> bytes:
         assert self.tokenizer is not None and request.text is not None
         self.tokenizer.check_chats()
-        self.tokenizer.encoded(request.text)  # refuses what is not UTF-8
-        message = self.tokenizer.chat_message("user", request.text.decode())
+        message = self.tokenizer.chat_message("user", request.text)
         return (self.tokenizer.chat_begin(request.system) + message + self.tokenizer.chat_answer()).encode()
 
     def _step(self, session: Session, token: int, at: int) -> Array:
