@@ -37,6 +37,9 @@ parity: $(VENV)/.test ## compares with PyTorch and transformers; installs them
 check-models: $(VENV)/.core ## every model, type, compiler and flag, byte for byte; GGUF=FILE adds SmolLM2
 	sh tests/models_matrix.sh $(BIN)/presk $(DEMO)/matrix $(GGUF)
 
+check-training: $(VENV)/.test ## every training entry, type and family on 1, 2, 3 threads and without OpenMP, byte for byte
+	$(BIN)/python -m tests.training.training_matrix
+
 check-math: $(VENV)/.test ## every f32 function on all 2^32 inputs; f64 functions against MPFR
 	$(BIN)/python -m presk_db.conformance.check_math
 
@@ -64,4 +67,4 @@ help: ## lists these targets
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-math check-portability check-scop check-kernels check-tokenizer bench help clean
+.PHONY: demo test lint wheel parity check-models check-training check-math check-portability check-scop check-kernels check-tokenizer bench help clean

@@ -15,13 +15,14 @@ def unrun(
     realization: Realization | str = "f32",
     name: str = "shape",
     entry: str = "forward",
+    recompute: bool = False,
 ) -> Recording:
     """The entry's launches without inputs, weights or outputs: it can be stored and emitted, and says nothing of bits.
 
     Only measurements and tests make one: a recording that a user keeps has been run.
     """
     model = model_from_config(config)
-    graph = model.graph(entry, model.dimensions(dims, entry))
+    graph = model.graph(entry, model.dimensions(dims, entry), recompute)
     chosen = realization_of_type(realization) if isinstance(realization, str) else realization
     return Recording(
         name=name,

@@ -209,7 +209,8 @@ class _Printer(StatementPrinter):
                     if self.bounds[loop.var] >= size:  # else compilers see accesses out of bounds in what never runs
                         with self.braces(f"for (; {base} + {size} <= {until}; {base} += {size})"):
                             block(Affine.var(base), str(size))
-                block(Affine.var(base), f"{until} - {base}")
+                with self.braces(f"if ({base} < {until})"):
+                    block(Affine.var(base), f"{until} - {base}")
             return
         at = 0
         for size in widths:
@@ -255,12 +256,21 @@ class _Printer(StatementPrinter):
         stretches = _stretches(nest.body)
         self.place = {v: f"{v}[{lane}]" for v in _crossing(stretches, moving)}
         for v in self.place:
-            start = " = {0}" if v in self.accs else ""
-            self.line(f"{COMPUTED[self.types[v]]} {v}[{size}]{start};")
+            in_lanes = v in self.accs and self.accs[v].kind == "lanes"
+            start = " = {{0}}" if in_lanes else " = {0}" if v in self.accs else ""
+            if in_lanes:
+                self.place[v] = f"{self.aux(v, 'lanes')}[0][{lane}]"
+                self.line(f"{COMPUTED[self.types[v]]} {self.aux(v, 'lanes')}[{LANES}][{size}]{start};")
+            else:
+                self.line(f"{COMPUTED[self.types[v]]} {v}[{size}]{start};")
             if v in self.accs:  # also where nothing is folded into it
                 self.text[v] = (self.place[v], PRIMARY)
         for stretch in stretches:
-            if isinstance(stretch, Nest):
+            in_lanes_ = _lane_sums(stretch, self.accs) if isinstance(stretch, Nest) else []
+            if isinstance(stretch, Nest) and in_lanes_:
+                self._blocks(stretch.loop, LANES, partial(self._lane_rows, stretch, in_lanes_, moving, lane, count))
+                self._add_rows(in_lanes_, lane, count)
+            elif isinstance(stretch, Nest):
                 k, extent = stretch.loop.var, affine_text(self.resolved(stretch.loop.extent))[0]
                 with self.braces(f"for (ptrdiff_t {k} = 0; {k} < {extent}; {k}++)"):
                     self._across(stretch.body, moving, lane, count)
@@ -268,6 +278,31 @@ class _Printer(StatementPrinter):
                 self._across(stretch, moving, lane, count)
         self.place = {}
         del self.affine[var]
+
+    def _lane_rows(
+        self, nest: Nest, accs: list[str], moving: frozenset[str], lane: str, count: str, base: Affine, rows: str
+    ) -> None:
+        """A block of iterations of a reduction, each of which adds a row of the tile to a row of lane sums of its own."""
+        k = nest.loop.var
+        row = self.aux(k, "1")
+        for acc in accs:
+            self.lane[acc] = f"{row}][{lane}"
+        with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {rows}; {row}++)"):
+            self.affine[k] = base + Affine.var(row)
+            self._across(nest.body, moving, lane, count)
+        del self.affine[k]
+
+    def _add_rows(self, accs: list[str], lane: str, count: str) -> None:
+        """Adds the halves of the rows of lane sums, until one row is left."""
+        half, row = self.aux(accs[0], "half"), self.aux(accs[0], "row")
+        with (
+            self.braces(f"for (ptrdiff_t {half} = {LANES // 2}; {half} > 0; {half} /= 2)"),
+            self.braces(f"for (ptrdiff_t {row} = 0; {row} < {half}; {row}++)"),
+            self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"),
+        ):
+            for acc in accs:
+                sums = self.aux(acc, "lanes")
+                self.line(f"{sums}[{row}][{lane}] += {sums}[{row} + {half}][{lane}];")
 
     def _across(self, nodes: Nodes, moving: frozenset[str], lane: str, count: str) -> None:
         """What does not move along the tile, once; then the loop over the tile."""
@@ -277,6 +312,11 @@ class _Printer(StatementPrinter):
         if inside:
             with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
                 self.run(inside)
+
+
+def _lane_sums(nest: Nest, accs: Mapping[str, Acc]) -> list[str]:
+    """The accumulators that add in lanes in the loop."""
+    return [s.acc for s in nest.body if isinstance(s, Fold) and accs[s.acc].kind == "lanes"]
 
 
 def _is_light(nest: Nest) -> bool:

@@ -204,7 +204,7 @@ def _check_split(nest: Nest, split: Split, bounds: dict[str, int]) -> None:
 
 
 def is_tileable(nest: Nest) -> bool:
-    """Whether a tile of this loop can run innermost: par, straight statements and reductions by ordered float sums."""
+    """Whether a tile of this loop can run innermost: par, straight statements and reductions by sums of floats."""
     if nest.loop.kind != "par":
         return False
     return all(_is_sums(node, nest.loop) if isinstance(node, Nest) else _is_plain(node) for node in nest.body)
@@ -212,7 +212,7 @@ def is_tileable(nest: Nest) -> bool:
 
 def _is_plain(s: Statement) -> bool:
     if isinstance(s, Acc):
-        return s.kind == "sum" and s.type in ("f32", "f64")
+        return s.kind in ("sum", "lanes") and s.type in ("f32", "f64")
     return isinstance(s, (*Pure, Store))
 
 

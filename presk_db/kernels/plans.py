@@ -1,7 +1,7 @@
 """default_schedule: a good schedule by a kernel's shape; candidate_schedules: those worth measuring."""
 
 from presk_db.errors import ScheduleIllegal
-from presk_db.kernels.ir import Acc, Kernel, Local, Store
+from presk_db.kernels.ir import Acc, Kernel, Load, Local, Store
 from presk_db.kernels.legality import Pure, check_schedule, is_tileable, packing_of, units
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.products import Product, product_of, sizes_of
@@ -48,7 +48,7 @@ def default_schedule(kernel: Kernel, packed: bool = False) -> Schedule:
         tile = _product_tile(kernel, product, packed and packing_of(kernel) is not None)
         return Schedule(product=tile)
     tiles = _tiles(kernel)
-    for splits in (_splits(kernel), ()):
+    for splits in (_splits(kernel, tiles), ()):
         schedule = Schedule(tiles=tiles, splits=splits)
         try:
             check_schedule(kernel, schedule)
@@ -131,7 +131,7 @@ def _tiles(kernel: Kernel) -> tuple[Tile, ...]:
                 continue
             stores = [s for s in node.body if isinstance(s, Store)]
             along = any(flat_address(shapes[s.array], s.index).coefficient(node.loop.var) == 1 for s in stores)
-            if along and is_tileable(node):
+            if along and is_tileable(node) and _is_contiguous(node, shapes):
                 sums = [s.type for s in node.body if isinstance(s, Acc)]
                 tiles.append(Tile(node.loop.var, min((WIDTHS[t] for t in sums), default=64)))
             visit(node.body)
@@ -140,8 +140,17 @@ def _tiles(kernel: Kernel) -> tuple[Tile, ...]:
     return tuple(tiles)
 
 
-def _splits(kernel: Kernel) -> tuple[Split, ...]:
-    """Every nest's par loops from the top down to units of some size."""
+def _is_contiguous(nest: Nest, shapes: dict[str, tuple[int, ...]]) -> bool:
+    """Whether what the lanes of sums add lies side by side along the loop; of other kernels, true."""
+    lanes = any(isinstance(s, Acc) and s.kind == "lanes" for s in nest.body)
+    inner = [s for n in nest.body if isinstance(n, Nest) for s in n.body if isinstance(s, Load)]
+    steps = [flat_address(shapes[s.array], s.index).coefficient(nest.loop.var) for s in inner]
+    return not lanes or (1 in steps and set(steps) <= {0, 1})
+
+
+def _splits(kernel: Kernel, tiles: tuple[Tile, ...]) -> tuple[Split, ...]:
+    """Every nest's par loops from the top down to units of some size: whole tiles, where a loop has them."""
+    widths = {t.loop: t.width for t in tiles}
     bounds = extent_bounds(kernel)
     splits: list[Split] = []
     for node in live_tree(kernel):
@@ -161,7 +170,9 @@ def _splits(kernel: Kernel) -> tuple[Split, ...]:
             nest = inner[0]
             loops.append(nest.loop.var)
             inside //= max(bounds[nest.loop.var], 1)
-        splits.append(Split(tuple(loops), max(1, min(bounds[loops[-1]], GRAIN // max(inside, 1)))))
+        width = widths.get(loops[-1], 1)
+        grain = -(-max(1, GRAIN // max(inside, 1)) // width) * width
+        splits.append(Split(tuple(loops), min(bounds[loops[-1]], grain)))
     return tuple(splits)
 
 

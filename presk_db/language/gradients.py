@@ -183,6 +183,8 @@ class _Reverse:
         e = self.made.get(v)
         if e is None or self.cost(v) >= FAR:
             return self.take(v)
+        if e.op == "update":  # the forward function's update is the one
+            return self.primal(e.inputs[0])
         return emit(e.op, [self.primal(i) for i in e.inputs], v.kind, v.shape, v.limit, **dict(e.attributes))
 
     def argument(self, v: Var) -> Tensor:

@@ -49,7 +49,7 @@ from presk_db.recording.events import (
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import open_database
 from presk_db.store.ingest import write_recording
-from tests.kernels.primitive_kernels import primitive_cases, primitive_kernels
+from tests.kernels.primitive_kernels import gradient_cases, primitive_cases, primitive_kernels
 from tests.kernels.random_kernels import random_arguments, random_kernel
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -209,8 +209,8 @@ def _stored(values: Array, type_: str) -> Array:
 
 
 def all_cases(quick: bool, randoms: int, seed: int) -> list[Case]:
-    """The cases: every kernel of a primitive at every shape (every seventh if quick), and random kernels."""
-    named = list(primitive_kernels(list(primitive_cases())).values())
+    """The cases: every kernel of a primitive and of its gradient at every shape (every seventh if quick), random kernels."""
+    named = list(primitive_kernels([*primitive_cases(), *gradient_cases()]).values())
     cases = [case_of(name, kernel, str(seed)) for name, kernel in named[:: 7 if quick else 1]]
     for number in range(randoms):
         kernel = random_kernel(random.Random(f"kernel {seed} {number}"))

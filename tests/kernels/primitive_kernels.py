@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import Kernel, Loop, Statement
 from presk_db.language import nn
 from presk_db.language import primitives as p
+from presk_db.language.gradients import value_and_grad
 from presk_db.language.graph import Input
 from presk_db.language.tracing import Tensor, graph_from_entry
 from presk_db.lowering.lower import launch_order
@@ -124,6 +126,30 @@ def _product_cases() -> Iterator[Case]:
     for t, d in ((1, 2), (5, 8), (33, 6)):
         heads = {"q": real(1, 4, t, d), "k": real(1, 2, t, d), "v": real(1, 2, t, d)}
         yield "attention", nn.attention, heads
+
+
+def gradient_cases() -> Iterator[Case]:
+    """The gradient, by all its real inputs, of each of those cases that has one: of the sum of its results' squares."""
+    for name, entry, inputs in primitive_cases():
+        given = inputs.values()
+        if any(i.kind == "real" for i in given) and not any(i.state for i in given) and name not in WITHOUT:
+            yield f"gradient of {name}", partial(_gradient, entry), inputs
+
+
+WITHOUT = (*p.COMPARE, "and or not", "argmax", "take_rows")
+"""The cases without a gradient."""
+
+
+def _gradient(entry: Callable[..., Any], **tensors: Tensor) -> Any:
+    reals = {n: t for n, t in tensors.items() if t.kind == "real"}
+    others = {n: t for n, t in tensors.items() if t.kind != "real"}
+
+    def loss(reals: dict[str, Tensor], others: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+        y = entry(**reals, **others)
+        return p.sum(p.reshape(y * y, -1)), y
+
+    (value, y), grads = value_and_grad(loss, aux=True)(reals, others)
+    return {"value": value, "y": y, **grads}
 
 
 def kernels_of(case: Case, type_: str) -> tuple[Kernel, ...]:

@@ -185,6 +185,21 @@ def test_errors() -> None:
     bad(lambda q: (L.update(q.x * 2.0, q.x), q.x)[1], "not returned")
 
 
+def test_an_update_inside_what_is_differentiated() -> None:
+    """Its value is returned, and the gradient does it once: it is no second update."""
+
+    def entry(q: Record) -> dict[str, Tensor]:
+        def loss(q: Record) -> tuple[Tensor, Tensor]:
+            new = L.update(q.x * 2.0, q.x)
+            return L.sum(new * new), new
+
+        (value, new), grads = value_and_grad(loss, aux=True)(q)
+        return {"loss": value, "new": new, "grad": grads}
+
+    order = launch_order(graph_of(entry), Realization("f64"))
+    assert [(order.buffers[u.output].name, order.buffers[u.state].name) for u in order.updates] == [("new", "x")]
+
+
 def test_a_parameter_that_does_not_matter_has_the_gradient_0() -> None:
     entry = gradient_entry(lambda q: q[0] * 2.0)
     parameters = [Parameter(V, (), 0.0, 1.0), Parameter(M, (), 0.0, 1.0)]

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from training_cases import CONFIGS, spec_of
 
 from presk_db.checkpoints.safetensors_write import write_safetensors
 from presk_db.errors import DimensionBad, InputBad, InputOutOfRange, PreskError
@@ -15,6 +14,7 @@ from presk_db.lowering.realization import Realization
 from presk_db.models.families import model_from_config
 from presk_db.recording.events import Recording
 from presk_db.specs.record import recorded
+from tests.training.training_cases import CONFIGS, spec_of
 
 COURSE = Path(__file__).parents[2] / "fixtures/course_gpt/config.json"
 Array = np.ndarray[Any, np.dtype[Any]]

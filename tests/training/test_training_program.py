@@ -4,11 +4,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_cases import spec_of
 
 from presk_db.checkpoints.safetensors import SafetensorsFile
 from presk_db.checkpoints.safetensors_write import write_safetensors
-from presk_db.conformance.check import checked
 from presk_db.conformance.exact import exact_report
 from presk_db.conformance.program import Build, built, ran
 from presk_db.emit.emission import emit_to
@@ -18,22 +16,20 @@ from presk_db.specs.record import recorded
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import open_database
 from presk_db.store.ingest import write_recording
-
-CASES = [
-    ("gpt2", "train_step", "f64", {}),
-    ("gpt2", "loss_grad", "bf16", {}),
-    ("gpt2", "train_step", "mixed", {"remat": True, "dims": {"M": 2, "B": 2, "T": 5}}),
-    ("llama", "train_step", "f32", {"dims": {"B": 3}}),
-    ("llama", "train_step_sgd", "bf16", {"remat": True}),
-]
+from tests.training.training_cases import CONFIGS, spec_of
+from tests.training.training_matrix import ENTRIES, QUICK, TYPES, MatrixCase, check_case
 
 
-@pytest.mark.parametrize(("config", "entry", "type_", "flags"), CASES)
-def test_bytes(tmp_path: Path, config: str, entry: str, type_: str, flags: dict[str, object]) -> None:
-    database = open_database(str(tmp_path / "presk.db"), create=True)
-    recording = write_recording(database, recorded(spec_of(tmp_path, config, entry, type=type_, **flags)))
-    (result,) = checked(database, recording, [Build("cc", "-O1")], straight_line=(True,))
-    assert result.bytes > 1000
+@pytest.mark.parametrize("case", QUICK, ids=str)
+def test_bytes(tmp_path: Path, case: MatrixCase) -> None:
+    assert check_case(case, tmp_path, "-O0", quick=True) == 4
+
+
+def test_the_quick_cases_hold_every_entry_type_and_family() -> None:
+    for held, wanted in zip(
+        zip(*((c.entry, c.type, c.config) for c in QUICK), strict=True), (ENTRIES, TYPES, CONFIGS), strict=True
+    ):
+        assert set(held) == set(wanted)
 
 
 def test_a_scalar_that_is_not_finite(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from sqlalchemy import Engine
-from training_cases import spec_of
 
 from presk_db.checkpoints.safetensors import SafetensorsFile
 from presk_db.checkpoints.safetensors_write import write_safetensors
@@ -30,6 +29,7 @@ from presk_db.store.engine import open_database, reading
 from presk_db.store.ingest import write_recording
 from presk_db.store.read import read_kernels, read_launch_order
 from presk_db.store.recordings import StoredRecording
+from tests.training.training_cases import spec_of
 
 STEPS = 5
 CASES = [
@@ -49,7 +49,7 @@ def stored(engine: Engine, folder: Path, config: str, entry: str, **flags: Any) 
     return write_recording(engine, recorded(spec_of(folder, config, entry, **flags)))
 
 
-def program_of(engine: Engine, recording: StoredRecording, folder: Path, flags: str = "-O1") -> Path:
+def program_of(engine: Engine, recording: StoredRecording, folder: Path, flags: str = "-O0") -> Path:
     with emission_reader(engine, recording.id) as reader:
         emit_to(reader, recording, generator("c_program"), folder, {"straight_line": False})
     return built(folder, Build("cc", flags))
@@ -66,7 +66,7 @@ def said(program: Path, *arguments: str, inputs: Path | None = None) -> subproce
 @pytest.mark.parametrize(("config", "entry", "flags"), CASES)
 def test_five_steps(engine: Engine, tmp_path: Path, config: str, entry: str, flags: dict[str, Any]) -> None:
     recording = stored(engine, tmp_path, config, entry, **flags)
-    build = Build("cc", "-O1 -Wall -Wextra -Wconversion -Werror")
+    build = Build("cc", "-O0 -Wall -Wextra -Wconversion -Werror")
     results = checked(engine, recording, [build], straight_line=(False, True), threads=(1, 3), steps=STEPS)
     assert len(results) == 4
     with reading(engine) as connection:
@@ -151,12 +151,12 @@ def test_states_that_are_read_later_have_memory_of_their_own(engine: Engine, tmp
             ("d", 0),
             ("n", 1),
         ]
-    assert len(checked(engine, recording, [Build("cc", "-O1")], straight_line=(False, True), steps=4)) == 2
+    assert len(checked(engine, recording, [Build("cc", "-O0")], straight_line=(False, True), steps=4)) == 2
     with pytest.raises(EntryBad, match="second new value of parameters/a"):
         recorded(spec_from(f"{tmp_path / 'states.py'}:twice", {}))
     idle = write_recording(engine, recorded(spec_from(f"{tmp_path / 'states.py'}:nothing", {})))
     with pytest.raises(EntryBad, match="updates nothing"):
-        checked(engine, idle, [Build("cc", "-O1")], steps=2)
+        checked(engine, idle, [Build("cc", "-O0")], steps=2)
 
 
 KERNEL = """in a0: f32[4,8]
