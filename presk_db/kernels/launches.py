@@ -123,7 +123,7 @@ class Update:
 
 @dataclass(frozen=True)
 class LaunchOrder:
-    """All of a program: what there is, and what happens, in order."""
+    """All of a program: what there is, and what happens, in order; updates in the order of their outputs."""
 
     functions: tuple[FunctionInfo, ...]
     calls: tuple[Call, ...]

@@ -37,6 +37,7 @@ def launch_order(graph: Graph, realization: Realization) -> LaunchOrder:
     for _, value in flat.results:
         memory.window(value)  # nothing writes a result without elements
     results = dict(flat.results)
+    updates = [Update(memory.window(results[name])[0], memory.of[state.id]) for name, state in flat.renewed]
     order = LaunchOrder(
         tuple(flat.functions),
         tuple(flat.calls),
@@ -44,7 +45,7 @@ def launch_order(graph: Graph, realization: Realization) -> LaunchOrder:
         tuple(memory.buffers),
         _weight_parts(graph, flat, memory),
         launches,
-        tuple(Update(memory.window(results[name])[0], memory.of[state.id]) for name, state in flat.renewed),
+        tuple(sorted(updates, key=lambda update: update.output)),
     )
     check_launches(order)
     return order

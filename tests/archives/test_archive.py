@@ -11,22 +11,31 @@ import subprocess
 import sys
 import tarfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from archive_files import Archive, flipped
-from pipeline import GPT2, MLP, ROOT, Presk, config_file, stored
+from pipeline import GPT2, LLAMA, MLP, ROOT, Presk, config_file, stored
 
 from presk_db.checkpoints.safetensors_write import write_safetensors
 from presk_db.conformance.archive_read import import_archive, opened_archive
 from presk_db.conformance.archive_write import write_archive
 from presk_db.conformance.exact import exact_report
 from presk_db.draw import drawn_weight
+from presk_db.kernels.plan_file import Planned
+from presk_db.kernels.plans import default_schedule
+from presk_db.recording.events import Launched
+from presk_db.specs.record import recorded
+from presk_db.specs.spec import spec_from
 from presk_db.store.dump import LOCAL, canonical_dump, dumped_rows
 from presk_db.store.engine import Engine, open_database, reading
 from presk_db.store.exact import read_errors
+from presk_db.store.ingest import write_recording
+from presk_db.store.plans import read_plan_of
+from presk_db.store.read import read_recording
 from presk_db.store.recordings import StoredRecording
 
 Fails = Callable[..., str]
@@ -54,7 +63,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 sys.path.insert(0, {tests!r})
-from pipeline import GPT2, MLP, config_file, stored
+from pipeline import GPT2, LLAMA, MLP, config_file, stored
 from presk_db.conformance.archive_write import write_archive
 from presk_db.store.engine import open_database
 engine = open_database("presk.db", create=True)
@@ -141,6 +150,41 @@ def test_a_round_trip_gives_the_same_bytes(sound: Archive, tmp_path: Path) -> No
     engine, recording = imported(path, tmp_path / "new.db")
     assert recording.id == 2, "an archive may be imported again"
     assert archived(engine, recording, tmp_path / "b.tar.gz") == sound.tar()
+
+
+KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "a step in mixed types": (GPT2, {"entry": "train_step", "type": "mixed", "dims": {"T": 2}}),
+    "a gradient in bf16": (LLAMA, {"entry": "loss_grad", "type": "bf16", "dims": {"T": 2}}),
+    "decoding": (GPT2, {"entry": "decode"}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_round_trip_of_other_entries(kind: str, tmp_path: Path, empty: Engine, presk: Presk) -> None:
+    """Rows come back as they were recorded, and so does the archive."""
+    config, flags = KINDS[kind]
+    run = recorded(spec_from(config_file(tmp_path, config), {"name": "tiny", **flags}))
+    recording = write_recording(empty, run)
+    again = read_recording(empty, recording.id)
+    assert again.order == run.order
+    assert [e.hashes for e in run.events if isinstance(e, Launched)] == [e.hashes for e in again.events]
+    tar = archived(empty, recording, tmp_path / "a.tar.gz")
+    engine, other = imported(tmp_path / "a.tar.gz", tmp_path / "b.db")
+    assert archived(engine, other, tmp_path / "b.tar.gz") == tar
+    if kind == "decoding":
+        said = presk("verify", tmp_path / "a.tar.gz", "--cflags=-O0")
+        assert said.status == 0, said.err
+
+
+def test_a_plan_is_in_it(tmp_path: Path, empty: Engine) -> None:
+    run = recorded(spec_from(str(MLP), {"name": "tiny"}))
+    kernels = sorted(run.order.kernels(), key=lambda k: k.digest, reverse=True)
+    plan = tuple(Planned(k.digest, default_schedule(k)) for k in kernels)
+    recording = write_recording(empty, replace(run, plan=plan))
+    tar = archived(empty, recording, tmp_path / "a.tar.gz")
+    engine, other = imported(tmp_path / "a.tar.gz", tmp_path / "b.db")
+    assert sorted(p.kernel for p in read_plan_of(engine, other.id)) == sorted(p.kernel for p in plan)
+    assert archived(engine, other, tmp_path / "b.tar.gz") == tar
 
 
 def test_what_the_exact_computation_said_is_in_it(tmp_path: Path, empty: Engine) -> None:
