@@ -13,7 +13,17 @@ from math import prod
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_statements import StatementPrinter
-from presk_db.kernels.c_text import COMPUTED, KEYS, PRIMARY, STORED, Expression, affine_text, check_names, wrapped
+from presk_db.kernels.c_text import (
+    COMPUTED,
+    KEYS,
+    PRIMARY,
+    STORED,
+    Expression,
+    affine_text,
+    check_names,
+    local_element,
+    wrapped,
+)
 from presk_db.kernels.ir import (
     LANES,
     Acc,
@@ -31,7 +41,7 @@ from presk_db.kernels.ir import (
 from presk_db.kernels.legality import STACK
 from presk_db.kernels.liveness import live_statements, parameters_of
 from presk_db.kernels.tree import Nest, statements
-from presk_db.kernels.types import SIZES
+from presk_db.kernels.types import COMPUTE, SIZES
 
 PREFIX = "scop_"
 """What the runtime's functions begin with here."""
@@ -94,12 +104,11 @@ class _NestPrinter(StatementPrinter):
         self.keyed = set()
         self.moved = parameters_of(kernel)
         self.locals = [s for s in statements(self.nodes) if isinstance(s, Local)]
-        self.kept = {s.name for s in self.locals if prod(_extents(s.shape)) * SIZES[s.type] > STACK}
+        self.kept = {s.name for s in self.locals if prod(_extents(s.shape)) * SIZES[COMPUTE[s.type]] > STACK}
 
     def declared(self, local: Local) -> str:
         """`float l0[8]`."""
-        element = "uint8_t" if local.type == "bool" else COMPUTED[local.type]
-        return f"{element} {local.name}" + "".join(f"[{n}]" for n in _extents(local.shape))
+        return f"{local_element(local.type)} {local.name}" + "".join(f"[{n}]" for n in _extents(local.shape))
 
     def parameters(self) -> None:
         """Loads, before the nest, the integers that are the same in all of it."""

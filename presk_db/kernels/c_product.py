@@ -1,25 +1,17 @@
 """ProductPrinter: the C function of a product by its schedule: packed rows, panels, tiles in registers, epilogue."""
 
-from collections.abc import Sequence
 from contextlib import ExitStack
 
 from presk_db.kernels.affine import Affine
-from presk_db.kernels.c_statements import StatementPrinter
-from presk_db.kernels.c_text import COMPUTED, PRIMARY, STORED, affine_text
-from presk_db.kernels.ir import Const, Kernel, Loop, Statement, Store
+from presk_db.kernels.c_text import PRIMARY, STORED, affine_text
+from presk_db.kernels.c_tiles import TilePrinter
+from presk_db.kernels.ir import Kernel, Loop
 from presk_db.kernels.legality import product_units, scratch_of
-from presk_db.kernels.liveness import affine_names, defined, operands
-from presk_db.kernels.products import Operand, Product, Strided, slice_of
-from presk_db.kernels.ranges import extent_bounds
+from presk_db.kernels.products import Operand, Product
 from presk_db.kernels.schedule import ProductTile, Schedule
 
-_NAMES = (
-    "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
-    "packed_rows", "panel", "right", "stride", "sums", "step", "depth", "line", "count",
-)  # fmt: skip
 
-
-class ProductPrinter(StatementPrinter):
+class ProductPrinter(TilePrinter):
     """Prints the body of a product's function. `first`, `last` and `scratch` are the C names of its own parameters."""
 
     def __init__(
@@ -29,22 +21,8 @@ class ProductPrinter(StatementPrinter):
         self.product, self.tile = product, tile
         self.first, self.last, self.memory = first, last, scratch
         self.taken.update((first, last, scratch))
-        self.n = {name: self._free(name) for name in _NAMES}
-        self.element = COMPUTED[product.acc.type]
-        self.suffix = product.acc.type
-        self.width = product.columns
-        self.bounds = extent_bounds(kernel)
+        self.prepare(product)
         self.size = scratch_of(kernel, Schedule(product=tile))
-
-    def _free(self, name: str) -> str:
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
-
-    def extent(self, loop: Loop) -> str:
-        """A loop's extent in C."""
-        return affine_text(self.resolved(loop.extent))[0]
 
     def print_body(self) -> None:
         """The function's statements, between its braces."""
@@ -73,21 +51,21 @@ class ProductPrinter(StatementPrinter):
                     loops.enter_context(self.braces(columns()))
                     self._right()
                     self._tile_sums()
-                    self._epilogue()
+                    self.epilogue(self.product, self._tile_of_sums())
                 elif not tile.depth:
                     loops.enter_context(self.braces(columns()))
                     self._right()
                     loops.enter_context(self.braces(tiles()))
                     self._tile_rows()
                     self._tile_sums()
-                    self._epilogue()
+                    self.epilogue(self.product, self._tile_of_sums())
                 else:
                     loops.enter_context(self.braces(columns()))
                     self._right()
                     self._deep_sums()
                     with self.braces(tiles()):
                         self._tile_rows()
-                        self._epilogue()
+                        self.epilogue(self.product, self._tile_of_sums())
 
     def _unit(self) -> None:
         """The unit's batch, columns and rows; consecutive units of rows go together up to a block."""
@@ -104,20 +82,11 @@ class ProductPrinter(StatementPrinter):
         if self.product.row is not None and not self.product.row.extent.is_const:
             end = f"presk_most({end}, {n['row_first']})"
         self.line(f"const ptrdiff_t {n['row_last']} = {end};")
-        self._divide(n["chunk"], chunks)
+        self.divide(n["chunk"], chunks)
         for loop in reversed(self.product.batch):
-            self._divide(loop.var, self.bounds[loop.var])
+            self.divide(loop.var, self.bounds[loop.var])
         if chunks == 1 and not self.product.batch:
             self.line(f"(void){n['group']};")
-
-    def _divide(self, name: str, size: int) -> None:
-        """`name` is the group modulo `size`; the group, what is left."""
-        group = self.n["group"]
-        if size == 1:
-            self.line(f"const ptrdiff_t {name} = 0;")
-        else:
-            self.line(f"const ptrdiff_t {name} = {group} % {size};")
-            self.line(f"{group} /= {size};")
 
     def _column_loop(self) -> str:
         column, chunk = self.n["column"], self.n["chunk"]
@@ -162,7 +131,7 @@ class ProductPrinter(StatementPrinter):
             self.line(f"const {self.element} *const {n['right']} = {n['panel']};")
         else:
             assert source is not None
-            self.line(f"const {self.element} *{n['right']} = {self._element(source, column)};")
+            self.line(f"const {self.element} *{n['right']} = {self.address(source, column)};")
             self.line(f"ptrdiff_t {n['stride']} = {source.down};")
             if self.size.panel:
                 with self.braces(f"if ({extent} - {column} < {self.width})"):
@@ -209,19 +178,11 @@ class ProductPrinter(StatementPrinter):
 
     # --- packing -------------------------------------------------------------------------------------------------
 
-    def _element(self, source: Strided, begin: str) -> str:
-        address = source.base + Affine.var(begin) * source.across
-        return f"{source.array} + {affine_text(self.resolved(address))[0]}"
-
     def _pack(self, operand: Operand, loop: Loop | None, begin: str, to: str, count: str, width: str) -> None:
         """Elements `begin` … of the operand side by side for each k, zeros from `count` to `width`."""
         source = operand.source
         if source is not None:
-            name = self.suffix if source.type == self.suffix else f"{self.suffix}_from_{source.type}"
-            start = self._element(source, begin)
-            self.line(
-                f"presk_panel_{name}({to}, {width}, {count}, {self._k()}, {start}, {source.across}, {source.down});"
-            )
+            self.panel(source, to, begin, count, width, self._k())
             return
         n, k = self.n, self.product.k.var
         wide, line = width if width.isidentifier() or width.isdigit() else f"({width})", n["line"]
@@ -237,50 +198,3 @@ class ProductPrinter(StatementPrinter):
             if width != count:
                 with self.braces(f"for (ptrdiff_t {line} = {count}; {line} < {wide}; {line}++)"):
                     self.line(f"{n['row']}[{line}] = 0;")
-
-    # --- epilogue ------------------------------------------------------------------------------------------------
-
-    def _epilogue(self) -> None:
-        """The statements beside the sum, for each row of the tile, over its columns side by side."""
-        n, product = self.n, self.product
-        row, column = n["row"], product.column
-        stores = [s for s in product.beside if isinstance(s, Store)]
-        needed = slice_of(product.beside, [v for s in stores for v in (*operands(s), *affine_names(s))])
-        moving = _moving(needed, {column.var, product.acc.dest})
-        once = [s for s in needed if defined(s) not in moving and not isinstance(s, Const)]
-        each = [s for s in product.beside if isinstance(s, Store) or (s in needed and defined(s) in moving)]
-        with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {n['rows']}; {row}++)"):
-            if product.row is not None:
-                self.affine[product.row.var] = Affine.var(n["tile"]) + Affine.var(row)
-            line = f"{self._tile_of_sums()} + {row} * {self.width}"
-            self.line(f"const {self.element} *const {n['line']} = {line};")
-            self.run(once)
-            extent, full = self.extent(column), str(self.width)
-            bound = self.bounds[column.var]
-            if not column.extent.is_const or (bound % self.width and bound > self.width):
-                with self.braces(f"if ({extent} - {n['column']} >= {full})"):
-                    self._lanes(each, full)
-                with self.braces("else"):
-                    self._lanes(each, f"{extent} - {n['column']}")
-            else:
-                self._lanes(each, full if bound % self.width == 0 else f"{extent} - {n['column']}")
-            if product.row is not None:
-                del self.affine[product.row.var]
-
-    def _lanes(self, each: Sequence[Statement], count: str) -> None:
-        lane, acc = self.n["lane"], self.product.acc.dest
-        var = self.product.column.var
-        self.affine[var] = Affine.var(self.n["column"]) + Affine.var(lane)
-        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
-            self.text[acc] = (f"{self.n['line']}[{lane}]", PRIMARY)
-            self.run(each)
-        del self.affine[var]
-
-
-def _moving(pool: Sequence[Statement], variables: set[str]) -> set[str]:
-    moving = set(variables)
-    for s in pool:
-        name = defined(s)
-        if name is not None and moving.intersection((*operands(s), *affine_names(s))):
-            moving.add(name)
-    return moving

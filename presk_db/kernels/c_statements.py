@@ -16,6 +16,7 @@ from presk_db.kernels.c_text import (
     affine_text,
     constant_text,
     grouped,
+    local_element,
     operation_text,
 )
 from presk_db.kernels.ir import (
@@ -54,7 +55,7 @@ class StatementPrinter:
 
     `text` is the C expression of a value, `affine` the integer that a loop variable or index value stands for, `place`
     the element that a value is assigned to instead of being declared, `lane` the lane that an accumulator adds to,
-    `scratch` where a local lies that is no array on the stack.
+    `scratch` where a local lies that is no array on the stack, `rounded` the locals of bf16: floats in C.
     """
 
     def __init__(self, kernel: Kernel) -> None:
@@ -64,6 +65,7 @@ class StatementPrinter:
         self.shapes = array_shapes(kernel)
         self.bounds = extent_bounds(kernel)
         self.stored = {a.name: a.type for a in kernel.arrays}
+        self.rounded: set[str] = set()
         self.accs: dict[str, Acc] = {}
         self.folded: set[str] = set()
         self.uses: Counter[str] = Counter()
@@ -77,6 +79,8 @@ class StatementPrinter:
                 self.folded.add(s.acc)
             elif isinstance(s, Local):
                 self.stored[s.name] = s.type
+                if s.type == "bf16":
+                    self.rounded.add(s.name)
             self.uses.update(2 * affine_names(s, self.shapes))  # in a subscript a value has a name
         self.taken.update(nest.loop.var for nest in nests(self.nodes))
         self.uses.update(n for nest in nests(self.nodes) for n in 2 * nest.loop.extent.names)
@@ -188,7 +192,7 @@ class StatementPrinter:
             match s:
                 case Load(dest, array, index):
                     text = self.access(array, index)
-                    if self.stored[array] == "bf16":
+                    if self.stored[array] == "bf16" and array not in self.rounded:
                         text = f"presk_f32_from_bf16({text})"
                     self._define(dest, (text, PRIMARY), user.get(dest), array not in stored)
                 case Op(dest, op, type_, args):
@@ -230,6 +234,7 @@ class StatementPrinter:
                 text = expression[0]
                 if self.stored[array] == "bf16":
                     text = f"presk_bf16_from_f32({text})"
+                    text = f"presk_f32_from_bf16({text})" if array in self.rounded else text
                 elif self.stored[array] == "bool":
                     text = f"(uint8_t){grouped(expression, UNARY)}"
                 self.line(f"{self.access(array, index)} = {text};")
@@ -237,7 +242,7 @@ class StatementPrinter:
                 size = 1
                 for n in shape:
                     size *= n
-                element = "uint8_t" if type_ == "bool" else COMPUTED[type_]
+                element = local_element(type_)
                 if name in self.scratch:
                     self.line(f"{element} *const restrict {name} = ({element} *)(void *)({self.scratch[name]});")
                 else:

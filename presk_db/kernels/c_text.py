@@ -8,6 +8,7 @@ import numpy as np
 from presk_db.errors import KernelNameBad
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import COMPARISONS, FUNCTIONS
+from presk_db.kernels.types import COMPUTE
 
 STORED = {"f64": "double", "f32": "float", "bf16": "presk_bf16", "i64": "int64_t", "bool": "uint8_t"}
 """The C type of a stored element, by storage type."""
@@ -61,6 +62,11 @@ def wrapped(head: str, texts: Sequence[str]) -> list[str]:
             lines.append("    ")
         lines[-1] += piece
     return lines
+
+
+def local_element(type_: str) -> str:
+    """The C type of a local's element: bf16 as floats that are rounded."""
+    return "uint8_t" if type_ == "bool" else COMPUTED[COMPUTE[type_]]
 
 
 def grouped(expression: Expression, at_least: int) -> str:

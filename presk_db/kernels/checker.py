@@ -99,8 +99,8 @@ def _check_statement(s: Statement, scope: _Scope) -> None:
         case End():
             _close(scope)
         case Local(name, type_, shape):
-            if type_ not in ("f32", "f64", "i64", "bool") or any(n < 0 for n in shape):
-                raise KernelTypeBad("a local has a compute type and extents that are not negative")
+            if type_ not in SIZES or any(n < 0 for n in shape):
+                raise KernelTypeBad("a local has a storage type and extents that are not negative")
             scope.define(name)
             scope.arrays[name] = s
         case Acc(dest, type_, kind):

@@ -10,7 +10,7 @@ The grammar, one statement a line (names: arrays a0 a1 …, locals l0 …, scala
     par   i0 < 256                    a loop whose iterations are independent
     seq   i1 < i0+1                   a loop that feeds accumulators; the extent may be affine in outer names
     end                               closes the innermost loop
-    local l0: f32[256]                a scratch array of the enclosing iteration
+    local l0: f32[256]                a scratch array of the enclosing iteration; bf16 rounds what is stored
     v0 = acc.f32 sum                  an accumulator: sum lanes max argmax; readable after the seq that folds into it
     fold  v0 v1                       one step of it
     v1 = load a0[i0,64*i1+3]          an element, by affine indices; a name may also be a loaded integer

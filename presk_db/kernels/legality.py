@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from math import prod
 
 from presk_db.errors import ScheduleIllegal
+from presk_db.kernels.attention import attention_of
 from presk_db.kernels.ir import Acc, Const, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.products import Product, product_of, sizes_of
 from presk_db.kernels.ranges import extent_bounds
-from presk_db.kernels.schedule import ProductTile, Schedule, Split
+from presk_db.kernels.schedule import AttentionTile, ProductTile, Schedule, Split
 from presk_db.kernels.tree import Nest, nests
 from presk_db.kernels.types import COMPUTE, SIZES
 
@@ -68,10 +69,17 @@ def packing_of(kernel: Kernel) -> Packing | None:
 
 def check_schedule(kernel: Kernel, schedule: Schedule) -> None:
     """Raises ScheduleIllegal (E3004) where the schedule does not fit the kernel or could change a bit."""
-    if schedule.product is not None:
-        if schedule.tiles or schedule.splits:
-            raise ScheduleIllegal("a product has its own tiles and units; no tile or split goes with it")
-        _check_product(kernel, schedule.product)
+    if schedule.product is not None or schedule.attention is not None:
+        if schedule.tiles or schedule.splits or (schedule.product and schedule.attention):
+            raise ScheduleIllegal(
+                "a product or an attention has its own tiles and units; no tile or split goes with it"
+            )
+        if schedule.product is not None:
+            _check_product(kernel, schedule.product)
+        elif attention_of(kernel) is None:
+            raise ScheduleIllegal("the kernel is no attention: two products, rows of one being summed by the other")
+        if schedule.attention is not None and schedule.attention.rows < 1:
+            raise ScheduleIllegal("rows are at least 1")
         return
     loops = {nest.loop.var: nest for nest in nests(live_tree(kernel))}
     tiled = [t.loop for t in schedule.tiles]
@@ -91,6 +99,9 @@ def units(kernel: Kernel, schedule: Schedule) -> int:
         assert product is not None
         batch, chunks, rows = product_units(kernel, product, schedule.product)
         return batch * chunks * rows
+    if schedule.attention is not None:
+        batch, rows = attention_units(kernel, schedule.attention)
+        return batch * rows
     if not schedule.splits:
         return 1
     bounds = extent_bounds(kernel)
@@ -101,6 +112,15 @@ def product_units(kernel: Kernel, product: Product, tile: ProductTile) -> tuple[
     """The batches, the chunks of columns, and the units of rows, of which the last run fastest."""
     sizes = sizes_of(product, kernel)
     return sizes.batch, -(-sizes.columns // (product.columns * tile.panels)), -(-sizes.rows // tile.rows)
+
+
+def attention_units(kernel: Kernel, tile: AttentionTile) -> tuple[int, int]:
+    """The batches, and the units of rows, which run faster."""
+    attention = attention_of(kernel)
+    assert attention is not None
+    bounds = extent_bounds(kernel)
+    batch = prod(bounds[loop.var] for loop in attention.scores.batch)
+    return batch, -(-bounds[attention.row.var] // tile.rows)
 
 
 def split_units(split: Split, bounds: dict[str, int]) -> int:
@@ -116,17 +136,22 @@ class Scratch:
     panel: int = 0
     sums: int = 0
     locals: tuple[tuple[str, int], ...] = ()
+    tiles: tuple[tuple[str, int], ...] = ()
 
     @property
     def total(self) -> int:
         """Bytes altogether."""
-        return self.rows + self.panel + self.sums + sum(size for _, size in self.locals)
+        return self.rows + self.panel + self.sums + sum(size for _, size in (*self.tiles, *self.locals))
 
 
 def scratch_of(kernel: Kernel, schedule: Schedule) -> Scratch:
     """What a piece's scratch memory holds under a legal schedule."""
+    if schedule.attention is not None:
+        return _attention_scratch(kernel)
     if schedule.product is None:
-        sizes = {s.name: _lines(prod(s.shape) * SIZES[s.type]) for s in kernel.statements if isinstance(s, Local)}
+        sizes = {
+            s.name: _lines(prod(s.shape) * SIZES[COMPUTE[s.type]]) for s in kernel.statements if isinstance(s, Local)
+        }
         return Scratch(locals=tuple(sizes.items()) if sum(sizes.values()) > STACK else ())
     tile, product = schedule.product, product_of(kernel)
     assert product is not None
@@ -139,6 +164,40 @@ def scratch_of(kernel: Kernel, schedule: Schedule) -> Scratch:
         sizes_.k * LINE if panel else 0,
         rows * LINE if tile.depth else 0,
     )
+
+
+TILE_ROWS = 12
+"""The most rows of a tile on any target."""
+
+
+def _attention_scratch(kernel: Kernel) -> Scratch:
+    """Queries, keys and values packed, rows of scores and of weights, weights packed; then the other locals."""
+    attention = attention_of(kernel)
+    assert attention is not None
+    scores, values, bounds = attention.scores, attention.values, extent_bounds(kernel)
+    size, width = SIZES[scores.acc.type], scores.columns
+    keys, depth = bounds[scores.column.var], bounds[scores.k.var]
+    summed, columns = bounds[values.k.var], bounds[values.column.var]
+    tiles = {
+        "queries": TILE_ROWS * depth,
+        "keys": -(-keys // width) * width * depth,
+        "values": -(-columns // width) * width * summed,
+        "score_rows": TILE_ROWS * row_stride(attention.score_row, width),
+        "weight_rows": TILE_ROWS * row_stride(attention.weight_row, width),
+        "weights": TILE_ROWS * summed,
+    }
+    rows = {attention.score_row.name, attention.weight_row.name}
+    locals_ = {
+        s.name: _lines(prod(s.shape) * SIZES[COMPUTE[s.type]])
+        for s in kernel.statements
+        if isinstance(s, Local) and s.name not in rows
+    }
+    return Scratch(tiles=tuple((name, _lines(n * size)) for name, n in tiles.items()), locals=tuple(locals_.items()))
+
+
+def row_stride(local: Local, width: int) -> int:
+    """The elements from one row of a tile to the next, where each row has its own `local`: whole panels."""
+    return -(-prod(local.shape) // width) * width
 
 
 def scratch_bytes(kernel: Kernel, schedule: Schedule, pieces: int = 1) -> int:

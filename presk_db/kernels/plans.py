@@ -1,12 +1,13 @@
 """default_schedule: a good schedule by a kernel's shape; candidate_schedules: those worth measuring."""
 
 from presk_db.errors import ScheduleIllegal
+from presk_db.kernels.attention import attention_of
 from presk_db.kernels.ir import Acc, Kernel, Load, Local, Store
 from presk_db.kernels.legality import Pure, check_schedule, is_tileable, packing_of, units
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.products import Product, product_of, sizes_of
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address
-from presk_db.kernels.schedule import ProductTile, Right, Schedule, Split, Tile
+from presk_db.kernels.schedule import AttentionTile, ProductTile, Right, Schedule, Split, Tile
 from presk_db.kernels.tree import Nest
 from presk_db.kernels.types import SIZES
 
@@ -47,6 +48,10 @@ def default_schedule(kernel: Kernel, packed: bool = False) -> Schedule:
     if product is not None and min(_extents(kernel, product)) > 0:
         tile = _product_tile(kernel, product, packed and packing_of(kernel) is not None)
         return Schedule(product=tile)
+    if (attention := attention_of(kernel)) is not None:
+        rows = extent_bounds(kernel)[attention.row.var]
+        if rows >= FEW_ROWS:
+            return Schedule(attention=AttentionTile(min(rows, 2 * ROWS)))
     tiles = _tiles(kernel)
     for splits in (_splits(kernel, tiles), ()):
         schedule = Schedule(tiles=tiles, splits=splits)
@@ -71,6 +76,8 @@ def candidate_schedules(kernel: Kernel, packed: bool = False) -> tuple[Schedule,
                     found.append(Schedule(ProductTile(rows, panels, block, depth, "columns", tile.right)))
             if tile.right != "inside":
                 found.append(Schedule(ProductTile(rows, tile.panels, block, 0, "rows", tile.right)))
+    elif default.attention is not None:
+        found += [Schedule(attention=AttentionTile(rows)) for rows in (12, 24, 48, 96)]
     else:
         for width in (16, 32, 64, 128):
             tiles = tuple(Tile(t.loop, width) for t in default.tiles)

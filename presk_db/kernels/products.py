@@ -108,10 +108,14 @@ def product_of(kernel: Kernel) -> Product | None:
         return None
     if not all(isinstance(s, (Const, Index, Load, Op, Scalar)) for level in levels[:-1] for s in level):
         return None
-    return _product(kernel, loops, levels, nest)
+    return product_at(kernel, loops, levels, nest)
 
 
-def _product(kernel: Kernel, loops: list[Loop], levels: list[list[Statement]], nest: Nest) -> Product | None:
+def product_at(kernel: Kernel, loops: list[Loop], levels: list[list[Statement]], nest: Nest) -> Product | None:
+    """The product of `nest`, the seq loop inside the par loops, or None where it is none.
+
+    `levels` are the statements that stand above the loops and in each of them.
+    """
     accs = [s for s in levels[-1] if isinstance(s, Acc)]
     folds = [s for s in nest.body if isinstance(s, Fold)]
     plain = all(isinstance(s, (Const, Index, Load, Op, Scalar, Store, Acc)) for s in levels[-1])

@@ -4,6 +4,7 @@
 every output element. The text form, a line each (it is stored as a plan, and read back by `parse_schedule`):
 
     product rows=12 panels=24 block=252 depth=0 outer=columns right=inside
+    attention rows=24
     tile i1 width=64
     split i0,i1 grain=4
 
@@ -12,6 +13,9 @@ time, so that those of one k lie side by side; `right` says what the kernel read
 is *packed* already (weights), the array itself packed *inside* the kernel a panel at a time, or *direct*, where its
 columns are contiguous. `depth` is the k's that a tile takes at once (0: all); sums are carried from block to block.
 With `outer=rows` a tile of rows meets all panels before the next tile does, else a panel meets all tiles.
+
+*attention*: units of `rows` rows, whose products with the keys and the values go in tiles; keys and values are packed
+once for all units of a head that are computed together, and a tile's scores lie in scratch memory.
 
 *tile*: a par loop runs `width` iterations side by side, innermost, inside the sums that it holds.
 
@@ -41,6 +45,13 @@ class ProductTile:
 
 
 @dataclass(frozen=True)
+class AttentionTile:
+    """Two products with what stands between them, in tiles of registers; units of `rows` rows."""
+
+    rows: int
+
+
+@dataclass(frozen=True)
 class Tile:
     """The par loop over `loop` runs `width` iterations side by side, innermost, inside the sums that it holds."""
 
@@ -58,11 +69,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Schedule:
-    """The transformations of one kernel: a product, or tiles and splits of other nests."""
+    """The transformations of one kernel: a product, an attention, or tiles and splits of other nests."""
 
     product: ProductTile | None = None
     tiles: tuple[Tile, ...] = ()
     splits: tuple[Split, ...] = ()
+    attention: AttentionTile | None = None
 
     @property
     def text(self) -> str:
@@ -73,6 +85,8 @@ class Schedule:
                 f"product rows={p.rows} panels={p.panels} block={p.block} depth={p.depth} outer={p.outer}"
                 f" right={p.right}"
             )
+        if self.attention is not None:
+            lines.append(f"attention rows={self.attention.rows}")
         lines += [f"tile {t.loop} width={t.width}" for t in self.tiles]
         lines += [f"split {','.join(s.loops)} grain={s.grain}" for s in self.splits]
         return "".join(f"{line}\n" for line in lines)
@@ -81,6 +95,7 @@ class Schedule:
 _PRODUCT = re.compile(
     r"product rows=(\d+) panels=(\d+) block=(\d+) depth=(\d+) outer=(columns|rows) right=(packed|inside|direct)"
 )
+_ATTENTION = re.compile(r"attention rows=(\d+)")
 _TILE = re.compile(r"tile ([a-z][a-z0-9_]*) width=(\d+)")
 _SPLIT = re.compile(r"split ([a-z][a-z0-9_,]*) grain=(\d+)")
 
@@ -90,14 +105,17 @@ def parse_schedule(text: str) -> Schedule:
     product: ProductTile | None = None
     tiles: list[Tile] = []
     splits: list[Split] = []
+    attention: AttentionTile | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if (m := _PRODUCT.fullmatch(line)) and product is None:
             rows, panels, block, depth = (int(m[i]) for i in range(1, 5))
             product = ProductTile(rows, panels, block, depth, cast(Outer, m[5]), cast(Right, m[6]))
+        elif (m := _ATTENTION.fullmatch(line)) and attention is None:
+            attention = AttentionTile(int(m[1]))
         elif m := _TILE.fullmatch(line):
             tiles.append(Tile(m[1], int(m[2])))
         elif m := _SPLIT.fullmatch(line):
             splits.append(Split(tuple(m[1].split(",")), int(m[2])))
         else:
             raise ScheduleIllegal(f"'{line}' is no line of a schedule", f"line {number}")
-    return Schedule(product, tuple(tiles), tuple(splits))
+    return Schedule(product, tuple(tiles), tuple(splits), attention)

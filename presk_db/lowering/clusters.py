@@ -8,6 +8,7 @@ A cluster has a domain, the shape over which its output elements run:
     concat        the parts of one concat
     scatter       the shape of a scatter_add's result, and alone
     put           the shape of the rows that a put_rows writes, and alone
+    attention     a row's; the products before and behind it are in it, too (see `attention`)
 
 Equations join, in program order, the latest cluster that one of their operands comes from, where their shapes fit: so
 bias, activation and residual go into a product's store, and a norm is one row. Then, in reverse order, an elementwise
@@ -20,6 +21,7 @@ from typing import Literal
 
 from presk_db.kernels.ir import FUNCTIONS
 from presk_db.language.primitives import ELEMENTWISE, REDUCTIONS
+from presk_db.lowering.attention import Attention, Part, attention_of
 from presk_db.lowering.extents import limits_of
 from presk_db.lowering.flat import Flat, FlatEquation, Value
 from presk_db.lowering.views import (
@@ -37,7 +39,7 @@ from presk_db.lowering.views import (
 BY_INTEGER = ("gather", "scatter_add", "take_rows", "put_rows")
 """Equations that find elements by an integer of the run: their operands are in memory."""
 
-ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter", "put"]
+ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter", "put", "attention"]
 
 
 @dataclass(eq=False)
@@ -49,6 +51,7 @@ class Cluster:
     axis: int | None
     scope: tuple[tuple[int, int], ...]
     equations: list[FlatEquation] = field(default_factory=list)
+    attention: Attention | None = None
 
     def kept_shape(self) -> tuple[int, ...]:
         """A row's shape with its reduced axis at extent 1."""
@@ -77,6 +80,8 @@ class Clustering:
         number = {id(e): i for i, e in enumerate(flat.equations)}
         for c in self.clusters:
             c.equations.sort(key=lambda e: number[id(e)])
+        for c in [c for c in self.clusters if c.kind == "product"]:
+            self._attend(c)
 
     def _note_uses(self, e: FlatEquation) -> None:
         if is_lazy(e):
@@ -253,6 +258,43 @@ class Clustering:
             if pulled(value, index, ranges) is None:
                 return False
         return True
+
+    # --- attention -----------------------------------------------------------------------------------------------
+
+    def _attend(self, scores: Cluster) -> None:
+        """Joins a product, a row function of it and a product with that, where one kernel can do them row by row."""
+        row = self._next(scores)
+        values = None if row is None else self._next(row)
+        if row is None or values is None or not scores.scope == row.scope == values.scope:
+            return
+        if any(v.id in self.limits for c in (scores, row, values) for e in c.equations for v in (*e.inputs, e.output)):
+            return  # a step of decoding: what of its keys counts is known when it runs
+        parts = [self._part(c) for c in (scores, row, values)]
+        found = attention_of(parts[0], parts[1], parts[2], lambda v: self.uses.get(v.id, []), REDUCTIONS)
+        if found is None or row.axis != len(row.shape) - 1:
+            return
+        joined = Cluster("attention", row.shape, row.axis, row.scope, attention=found)
+        joined.equations = [*scores.equations, *row.equations, *values.equations]
+        self.clusters[self.clusters.index(values)] = joined
+        self.clusters.remove(scores)
+        self.clusters.remove(row)
+        for e in joined.equations:
+            self.of[e.output.id] = joined
+
+    def _next(self, cluster: Cluster) -> Cluster | None:
+        """The one other cluster that uses what this one computes, where nothing else does."""
+        outputs = [e.output for e in cluster.equations if self.materialized(e.output)]
+        if any(v.id in self.flat.stored for v in outputs):
+            return None
+        users = {
+            id(c): c for v in outputs for u in self.uses.get(v.id, []) if (c := self.of.get(u.output.id)) is not cluster
+        }
+        found = list(users.values())
+        return found[0] if len(found) == 1 else None
+
+    def _part(self, cluster: Cluster) -> Part:
+        outputs = tuple(e.output for e in cluster.equations if self.materialized(e.output))
+        return Part(cluster.kind, cluster.shape, tuple(cluster.equations), outputs)
 
 
 def _needs_memory(user: FlatEquation, root: Value) -> bool:

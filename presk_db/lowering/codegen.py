@@ -52,6 +52,7 @@ def lowered(cluster: Cluster, clustering: Clustering) -> Lowered:
         "concat": generator.concat,
         "scatter": generator.scatter,
         "put": generator.put,
+        "attention": generator.attention,
     }[cluster.kind]()
     return Lowered(generator.builder.kernel(), tuple(generator.builder.arguments))
 
@@ -63,6 +64,9 @@ class _Generator:
         self.builder = Builder()
         self.done: dict[tuple[int, Index], str] = {}
         self.spills: dict[int, _Spill] = {}
+        self.shape = cluster.shape
+        self.kept: dict[int, str] = {}
+        self.mask: FlatEquation | None = None
 
     # --- domains -------------------------------------------------------------------------------------------------
 
@@ -88,16 +92,7 @@ class _Generator:
         ]
         self.plan_spills([*([p] for p in phases), columns])
         for e in phases:
-            operand = e.inputs[0]
-            type_ = COMPUTE[operand.type if e.op == "argmax" else e.output.type]
-            acc = b.acc(type_, ACCUMULATORS[e.op])
-            i = b.open("seq", n, limits.get(axis))
-            index = self.with_axis(rows, axis, i if n != 1 else Affine())
-            b.fold(acc, b.converted(self.demand(operand, index), type_))
-            b.close()
-            self.done[(e.output.id, tuple(i for a, i in enumerate(rows) if a != axis))] = acc
-            for spill in self.spills.values():
-                spill.filled = spill.filled or bool(spill.local)
+            self.reduce(e, rows, axis, n, limits.get(axis))
         for e in outputs:
             if e not in columns:
                 index = tuple(i for a, i in enumerate(rows) if a != axis)
@@ -109,21 +104,88 @@ class _Generator:
             b.close()
         self.close_all(kept)
 
-    def product(self) -> None:
-        """Parallel over output elements, each an ordered sum over k."""
+    def reduce(self, e: FlatEquation, rows: Index, axis: int, n: int, limit: Affine | None) -> None:
+        """One reduction of a row's n elements, or those up to a limit."""
+        b, operand = self.builder, e.inputs[0]
+        type_ = COMPUTE[operand.type if e.op == "argmax" else e.output.type]
+        acc = b.acc(type_, ACCUMULATORS[e.op])
+        i = b.open("seq", n, limit)
+        index = self.with_axis(rows, axis, i if n != 1 else Affine())
+        b.fold(acc, b.converted(self.demand(operand, index), type_))
+        b.close()
+        self.done[(e.output.id, tuple(i for a, i in enumerate(rows) if a != axis))] = acc
+        for spill in self.spills.values():
+            spill.filled = spill.filled or bool(spill.local)
+
+    def attention(self) -> None:
+        """Parallel over queries: the scores into a local, the row function, its result into another, the values' sum."""
+        cluster, b = self.cluster, self.builder
+        a = cluster.attention
+        assert a is not None and cluster.axis is not None
+        axis, keys = cluster.axis, cluster.shape[-1]
+        rows = self.open_all(cluster.kept_shape())
+        visible: Affine | None = None
+        if a.mask is not None and (found := self.visible(a.mask, rows, keys)) is not None:
+            visible, self.mask = found, a.mask
+        scores = b.local(a.made.type, (keys,))
+        key = b.open("par", keys, visible)
+        index = self.with_axis(rows, axis, key)
+        self.done[(a.scores.output.id, index)] = self.summed(a.scores, index)
+        b.put(scores, key, b.converted(self.demand(a.made, index), COMPUTE[a.made.type]))
+        b.close()
+        self.kept[a.made.id] = scores
+        self.plan_spills([*([p] for p in a.phases), [a.weights]])
+        for e in a.phases:
+            self.reduce(e, rows, axis, keys, visible)
+        weights = b.local(a.weights.output.type, (keys,))
+        key = b.open("par", keys, visible)
+        weight = self.demand(a.weights.output, self.with_axis(rows, axis, key))
+        b.put(weights, key, b.converted(weight, COMPUTE[a.weights.output.type]))
+        b.close()
+        self.kept[a.weights.output.id] = weights
+        self.shape = a.values.output.shape
+        index = self.with_axis(rows, axis, Affine() if self.shape[-1] == 1 else b.open("par", self.shape[-1]))
+        self.done[(a.values.output.id, index)] = self.summed(a.values, index, visible)
+        for output in self.outputs():
+            if output is not a.weights and output.output is not a.made:
+                self.store(output, index)
+        if self.shape[-1] != 1:
+            b.close()
+        self.close_all(cluster.kept_shape())
+
+    def visible(self, mask: FlatEquation, rows: Index, keys: int) -> Affine | None:
+        """How many keys a mask `key <= query + c` leaves the query of these rows; None where it is another one."""
+        condition = root_of(mask.inputs[0]).equation
+        key = Affine.var("key")
+        at = pulled(mask.inputs[0], (*rows[:-1], key), {**self.builder.ranges, "key": (0, keys - 1)})
+        if condition is None or condition.op != "le" or at is None:
+            return None
+        left, right = (self.affine(v, at) for v in condition.inputs)
+        if left != key or right is None or "key" in right.names:
+            return None
+        low, high = (right + 1).range(self.builder.ranges)
+        return right + 1 if low >= 1 and high <= keys else None
+
+    def summed(self, e: FlatEquation, index: Index, limit: Affine | None = None) -> str:
+        """The accumulator of a matmul's element: its products, up to a limit, in order."""
         b = self.builder
-        (e,) = [e for e in self.cluster.equations if e.op == "matmul"]
         left, right = e.inputs
-        inner = {**self.limits([e], 0), **{a + 1: n for a, n in self.limits([e], 1).items()}}.get(len(left.shape) - 1)
-        index = self.open_all(self.cluster.shape, self.limits([e]))
         type_ = COMPUTE[e.output.type]
         acc = b.acc(type_, "sum")
-        k = b.open("seq", left.shape[-1], inner)
+        k = b.open("seq", left.shape[-1], limit)
         x = b.converted(self.demand(left, (*index[:-1], k)), type_)
         y = b.converted(self.demand(right, (*index[:-2], k, index[-1])), type_)
         b.fold(acc, b.op("mul", type_, x, y))
         b.close()
-        self.done[(e.output.id, index)] = acc
+        return acc
+
+    def product(self) -> None:
+        """Parallel over output elements, each an ordered sum over k."""
+        (e,) = [e for e in self.cluster.equations if e.op == "matmul"]
+        last = len(e.inputs[0].shape) - 1
+        inner = {**self.limits([e], 0), **{a + 1: n for a, n in self.limits([e], 1).items()}}.get(last)
+        index = self.open_all(self.cluster.shape, self.limits([e]))
+        self.done[(e.output.id, index)] = self.summed(e, index, inner)
         for output in self.outputs():
             self.store(output, index)
         self.close_all(self.cluster.shape)
@@ -209,7 +271,7 @@ class _Generator:
             self.store_element(e.output, self.demand(e.output, index), index)
             return
         value, chain = e.inputs[0], [e]
-        if self.clustering.cluster_of(value) is self.cluster and root_of(value).shape == self.cluster.shape:
+        if self.clustering.cluster_of(value) is self.cluster and root_of(value).shape == self.shape:
             longer = [*chain_of(value), e]
             if pushed(longer, index, self.builder.ranges) is not None:
                 value, chain = root_of(value), longer
@@ -290,6 +352,10 @@ class _Generator:
         """An element of an equation of this cluster."""
         if (e.output.id, index) in self.done:
             return self.done[(e.output.id, index)]
+        if e.output.id in self.kept:
+            return self.local(self.kept[e.output.id], COMPUTE[e.output.type], index[-1])
+        if e is self.mask:
+            return self.demand(e.inputs[1], index)
         if e.op == "gather":
             return self.gathered(e, index)
         if e.op == "take_rows":
@@ -368,10 +434,7 @@ class _Generator:
         assert self.cluster.axis is not None
         at = index[self.cluster.axis]
         if spill.filled:
-            key = ("spill", spill.local, at)
-            return b.define(
-                key, spill.type, (spill.local, *at.names), lambda name: LoadStatement(name, spill.local, (at,))
-            )
+            return self.local(spill.local, spill.type, at)
         if not spill.local:
             level = b.levels.pop()
             spill.local = b.local(spill.type, (self.cluster.shape[self.cluster.axis],))
@@ -382,6 +445,12 @@ class _Generator:
             b.levels[-1].memo[filled] = name
             b.levels[-1].statements.append(StoreStatement(spill.local, (at,), name))
         return name
+
+    def local(self, name: str, type_: str, at: Affine) -> str:
+        """An element of a local that is filled already."""
+        return self.builder.define(
+            ("local", name, at), type_, (name, *at.names), lambda value: LoadStatement(value, name, (at,))
+        )
 
 
 def _domain(e: FlatEquation) -> tuple[int, ...]:

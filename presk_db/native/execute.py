@@ -4,7 +4,7 @@ Vectorized loops become axes of arrays, a chunk of the outer par loops at a time
 kernel is turned once into a list of steps, small functions that read and write a `Frame`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -15,6 +15,7 @@ from presk_db.kernels.ir import Acc, Const, End, Fold, Index, Kernel, Load, Loca
 from presk_db.kernels.parser import parse
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address
 from presk_db.kernels.tree import Nest, tree
+from presk_db.kernels.types import COMPUTE
 from presk_db.native.access import Access, Expression, Frame, Memory
 from presk_db.native.accumulators import Step, begin, finish, fold
 from presk_db.native.arguments import check_arguments
@@ -100,6 +101,7 @@ class _Builder:
         self.bounds = extent_bounds(self.kernel)
         self.shapes = array_shapes(self.kernel)
         self.types = {a.name: a.type for a in self.kernel.arrays}
+        self.rounded = {s.name for s in self.kernel.statements if isinstance(s, Local) and s.type == "bf16"}
         self.inputs = frozenset(a.name for a in self.kernel.arrays if a.mode == "in")
         self.loaded = frozenset(s.dest for s in self.kernel.statements if isinstance(s, Load))
         self.axes = max(1, self._levels(tree(self.kernel)))
@@ -154,7 +156,10 @@ class _Builder:
             case Load(dest, array, index):
                 return [_load(dest, self._access(array, index), dest in self.kept)]
             case Store(array, index, value):
-                return [_store(self._access(array, index), value, self.types.get(array) == "bf16")]
+                convert = (
+                    bf16_from_f32 if self.types.get(array) == "bf16" else _rounded if array in self.rounded else None
+                )
+                return [_store(self._access(array, index), value, convert)]
             case Index(dest, expression):
                 return [_index(dest, self._expression(expression))]
             case Op(dest, op, type_, args):
@@ -225,7 +230,7 @@ def _local(s: Local, level: int) -> Step:
         for axis in reversed(range(level)):
             axes.append((axis, total if frame.extents[axis] > 1 else 0))
             total *= frame.extents[axis]
-        frame.memory[s.name] = Memory(np.empty(total, COMPUTED[s.type]), tuple(axes))
+        frame.memory[s.name] = Memory(np.empty(total, COMPUTED[COMPUTE[s.type]]), tuple(axes))
 
     return step
 
@@ -243,16 +248,20 @@ def _load(dest: str, access: Access, kept: bool) -> Step:
     return gathered if access.address.loaded else direct
 
 
-def _store(access: Access, value: str, narrow: bool) -> Step:
+def _rounded(array: Array) -> Array:
+    return f32_from_bf16(bf16_from_f32(array))
+
+
+def _store(access: Access, value: str, convert: Callable[[Array], Array] | None) -> Step:
     def direct(frame: Frame) -> None:
-        array = bf16_from_f32(frame.values[value]) if narrow else frame.values[value]
+        array = convert(frame.values[value]) if convert else frame.values[value]
         if frame.mask is None:
             access.view(frame)[...] = array
         else:
             np.copyto(access.view(frame), array, where=frame.mask)
 
     def scattered(frame: Frame) -> None:
-        array = bf16_from_f32(frame.values[value]) if narrow else frame.values[value]
+        array = convert(frame.values[value]) if convert else frame.values[value]
         mask = np.True_ if frame.mask is None else frame.mask
         elements, array, mask = np.broadcast_arrays(access.elements(frame), array, mask)
         frame.memory[access.array].flat[elements[mask]] = array[mask]

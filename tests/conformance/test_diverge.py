@@ -105,10 +105,11 @@ class Fault:
 
 
 VALUES, PLACE, STRAY = "it wrote other values", "it wrote to another place", "it changed a byte outside what it writes"
-OTHER, ENDED = "k_mul_select_softmax ran in its place", "the run ended before it was done"
+OTHER, ENDED = "k_linear_add ran in its place", "the run ended before it was done"
 K, M = "kernels.c", "model.c"
-SWAP = r"^(    k_attention_matmul\(.*\n)(    softmax\(.*\n)"
-SOFTMAX = "k_mul_select_softmax"
+SWAP = r"^(    linear\(.*\n)(    attention\(.*\n)"
+ATTENTION = "k_attention_matmul_softmax"
+SWAPPED = f"{ATTENTION} ran in its place"
 FAULTS = [
     Fault("a wrong constant", K, "k_layer_norm", r"0x1\.4f8b58p-17f", "0x1.4f8b58p-10f", "k_layer_norm", 0),
     Fault("a loop one short", K, "k_layer_norm", r"i1_1 < 8", "i1_1 < 7", "k_layer_norm", 0),
@@ -117,19 +118,19 @@ FAULTS = [
     Fault("a read one off", K, "k_gather_add", r"a2\[8 \* i1 ", "a2[8 * i1 + 1 ", "k_gather_add", 0),
     Fault("a difference for a sum", K, "k_gather_add", r"\] \+ a2", "] - a2", "k_gather_add", 0),
     Fault("a panel one short", K, "k_linear", r"a1 \+ column \* 8", "a1 + column * 7", "k_linear", 0),
-    Fault("values for keys", K, "k_attention_matmul", r"i1 \+ 8, 24", "i1 + 16, 24", "k_attention_matmul", 0),
-    Fault("a mask one off", K, SOFTMAX, r"\(int32_t\)i3_1 <= ", "(int32_t)i3_1 < ", SOFTMAX, 0),
-    Fault("a wrong scale", K, SOFTMAX, r"0x1p-1f", "0x1p-2f", SOFTMAX, 0),
-    Fault("a rounding twice", K, SOFTMAX, r"l0\[i4_1\] / v9", "l0[i4_1] * (1 / v9)", SOFTMAX, 0),
-    Fault("a split with a gap", K, "k_attention_matmul_2", r"LAUNCH\(4", "LAUNCH(3", "k_attention_matmul_2", 0),
-    Fault("one head twice", K, "k_attention_matmul_2", r"i1 = group % 2", "i1 = 0", "k_attention_matmul_2", 0),
+    Fault("values for keys", K, ATTENTION, r"i1 \+ 8, 24", "i1 + 16, 24", ATTENTION, 0),
+    Fault("a mask one off", K, ATTENTION, r"i6_rest = row \+ tile \+ 1", "i6_rest = row + tile", ATTENTION, 0),
+    Fault("a wrong scale", K, ATTENTION, r"0x1p-1f", "0x1p-2f", ATTENTION, 0),
+    Fault("a rounding twice", K, ATTENTION, r"(l1\[.*\]) / v8", r"\1 * (1 / v8)", ATTENTION, 0),
+    Fault("a split with a gap", K, ATTENTION, r"LAUNCH\(4", "LAUNCH(3", ATTENTION, 0),
+    Fault("one head twice", K, ATTENTION, r"i1 = group % 2", "i1 = 0", ATTENTION, 0),
     Fault("a missing bias", K, "k_linear_add", r" \+ a3\[column \+ lane\]", "", "k_linear_add", 0),
     Fault("layers backwards", M, None, r"mlp_fc_w \+ l \*", "mlp_fc_w + (2 - l) *", "k_linear_gelu_tanh", 0),
     Fault("a slice that does not move", M, None, r"h_ln_2_w \+ l \* 8", "h_ln_2_w", "k_layer_norm", 3),
     Fault("a layer missing", M, None, r"l < 3; l\+\+", "l < 2; l++", "k_layer_norm", 4, PLACE),
-    Fault("a launch missing", M, None, r"^    k_attention_matmul\(.*\n", "", "k_attention_matmul", 0, OTHER),
+    Fault("a launch missing", M, None, r"^    k_attention_matmul_softmax\(.*\n", "", ATTENTION, 0, OTHER),
     Fault("the last launch missing", M, None, r"^    linear_5\(.*\n", "", "k_linear_2", 0, ENDED),
-    Fault("launches swapped", M, None, SWAP, r"\2\1", "k_attention_matmul", 0, OTHER),
+    Fault("launches swapped", M, None, SWAP, r"\2\1", "k_linear", 0, SWAPPED),
     Fault("a wrong buffer read", M, None, r"layer_norm\(linear_add_out_2, ", "layer_norm(x, ", "k_layer_norm", 1),
     Fault("a wrong place written", M, None, r"(layer_norm_out_2 = .*\(frame \+) 1280", r"\1 1024", "k_layer_norm", 1, PLACE),
     Fault("an output for a temporary", M, None, r"head, logits\)", "head, (float *)layer_norm_out)", "k_linear_2", 0, PLACE),

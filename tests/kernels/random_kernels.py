@@ -33,6 +33,7 @@ from presk_db.kernels.ir import (
     Store,
     literal,
 )
+from presk_db.kernels.types import COMPUTE
 from presk_db.native.numbers import STORAGE
 
 EXTENTS = (0, 1, 2, 3, 5, 7, 31, 32, 33, 65, 70)
@@ -219,7 +220,7 @@ class _Maker:
             return False
         name = self.name("v")
         self.statements.append(Load(name, there.statement.name, (index,)))
-        self.define(there.statement.type, name)
+        self.define(COMPUTE[there.statement.type], name)
         return True
 
     def op(self) -> str:
@@ -382,7 +383,7 @@ class _Maker:
 
     def fill(self) -> None:
         """A local, written in a loop of its own."""
-        type_ = self.r.choice(("f32", "f64", "i64", "bool"))
+        type_ = self.r.choice(("f32", "f64", "bf16", "i64", "bool"))
         extent = self.extent()
         bound = max(extent.range(self.ranges)[1], 0)
         local = Local(self.name("l"), type_, (bound,))
@@ -390,7 +391,7 @@ class _Maker:
         seq_outside = any(kind == "seq" for _, kind, _ in self.loops)
         var = self.open("seq" if seq_outside or self.r.random() < 0.6 else "par", extent)
         self.straight(2)
-        self.statements.append(Store(local.name, (Affine.var(var),), self.value(type_)))
+        self.statements.append(Store(local.name, (Affine.var(var),), self.value(COMPUTE[type_])))
         self.close()
         self.levels[-1].locals.append(_Local(local, extent))
 

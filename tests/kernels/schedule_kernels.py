@@ -6,6 +6,7 @@ from math import prod
 import numpy as np
 
 from presk_db.errors import ScheduleIllegal
+from presk_db.kernels.attention import attention_of
 from presk_db.kernels.checker import check_kernel
 from presk_db.kernels.ir import Kernel
 from presk_db.kernels.legality import check_schedule, is_tileable
@@ -13,7 +14,7 @@ from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.parser import parse
 from presk_db.kernels.plans import default_schedule
 from presk_db.kernels.products import product_of
-from presk_db.kernels.schedule import Outer, ProductTile, Right, Schedule, Split, Tile
+from presk_db.kernels.schedule import AttentionTile, Outer, ProductTile, Right, Schedule, Split, Tile
 from presk_db.kernels.tree import Nest, nests
 from presk_db.native.numbers import STORAGE, Array
 
@@ -239,6 +240,78 @@ RUNTIME = product(
     "a0[i0,i9]", "a1[i9,i1]", "n2", "a2[i0,i1]",
 )  # fmt: skip
 
+ATTENTION = """
+in a0: IN[TT,HH,DD]
+in a1: IN[SS,GG,DD]
+in a2: IN[GG,SS,EE]
+out a3: IN[TT,HH,EE]
+RUNTIME
+v6 = const.SUM 0x1.0000000000000p-2
+par i0 < GG
+  par i1 < QQ
+    par i2 < ROWS
+      local l0: SUM[SS]
+      par i3 < KEYS
+        v0 = acc.SUM sum
+        seq i4 < DD
+          v1 = load a0[i2,QQ*i0+i1,i4]
+          v2 = load a1[i3,i0,i4]
+          v3 = mul.SUM v1 v2
+          fold v0 v3
+        end
+        store l0[i3] v0
+      end
+      v4 = acc.SUM max
+      seq i5 < KEYS
+        v5 = load l0[i5]
+        v7 = mul.SUM v5 v6
+        fold v4 v7
+      end
+      v8 = acc.SUM lanes
+      local l1: SUM[SS]
+      seq i6 < KEYS
+        v9 = load l0[i6]
+        v10 = mul.SUM v9 v6
+        v11 = sub.SUM v10 v4
+        v12 = exp.SUM v11
+        store l1[i6] v12
+        fold v8 v12
+      end
+      local l2: SUM[SS]
+      par i7 < KEYS
+        v13 = load l1[i7]
+        v14 = div.SUM v13 v8
+        store l2[i7] v14
+      end
+      v15 = index QQ*i0+i1
+      par i8 < EE
+        v16 = acc.SUM sum
+        seq i9 < KEYS
+          v17 = load l2[i9]
+          v18 = load a2[i0,i9,i8]
+          v19 = mul.SUM v17 v18
+          fold v16 v19
+        end
+        store a3[i2,v15,i8] v16
+      end
+    end
+  end
+end
+"""
+
+
+def attention(
+    type_: str, t: int, s: int, h: int, g: int, d: int, e: int, keys: str, rows: str = "", runtime: str = ""
+) -> str:
+    """Attention of t queries to s keys, h heads in g groups, of widths d and e; `keys` is what a query sees."""
+    text = ATTENTION.replace("IN", type_).replace("local l0: SUM", f"local l0: {type_}")
+    text = text.replace("local l2: SUM", f"local l2: {type_}").replace("SUM", "f64" if type_ == "f64" else "f32")
+    for name, value in (("TT", t), ("SS", s), ("HH", h), ("GG", g), ("DD", d), ("EE", e), ("QQ", h // g)):
+        text = text.replace(name, str(value))
+    text = text.replace("1*i0", "i0").replace("KEYS", keys).replace("ROWS", rows or str(t))
+    return text.replace("RUNTIME\n", f"{runtime}\n" if runtime else "")
+
+
 NESTS: dict[str, Kernel] = {
     name: parse(text.strip() + "\n")
     for name, text in {
@@ -254,6 +327,13 @@ NESTS: dict[str, Kernel] = {
         "row": ROW,
         "packed bf16": PACKED_BF16,
         "run-time extents": RUNTIME,
+        "causal attention": attention("f32", 37, 37, 2, 1, 16, 24, "i2+1"),
+        "attention with a past": attention("f32", 13, 50, 2, 2, 5, 19, "i2+38"),
+        "attention f64": attention("f64", 26, 35, 3, 3, 8, 11, "35"),
+        "causal attention f64": attention("f64", 14, 14, 2, 2, 9, 8, "i2+1"),
+        "attention bf16": attention("bf16", 25, 70, 4, 2, 12, 16, "i2+46"),
+        "attention of few rows": attention("f32", 2, 40, 2, 2, 16, 16, "i2+39"),
+        "attention, run-time rows": attention("f32", 30, 60, 2, 2, 8, 16, "i2+31", "n0", "extent n0 <= 30"),
         "scaled": SCALED,
         "softmax": SOFTMAX,
         "norm f32": NORM.replace("TYPE", "f32").replace("SUM", "f32"),
@@ -291,6 +371,8 @@ def _random(kernel: Kernel, rng: random.Random) -> Schedule:
             rows, rng.randint(1, 5), rows * rng.randint(1, 4), depth, rng.choice(outers), rng.choice(rights)
         )
         return Schedule(product=tile)
+    if attention_of(kernel) is not None and rng.random() < 0.8:
+        return Schedule(attention=AttentionTile(rng.randint(1, 40)))
     nodes = live_tree(kernel)
     tiles = [
         Tile(n.loop.var, rng.choice((1, 2, 3, 8, 16, 64)))

@@ -50,7 +50,7 @@ BAD: list[tuple[type[PreskError], int, str]] = [
     (KernelTypeBad, 6, "v0 = const.i64 9223372036854775808\n"),
     (KernelTypeBad, 6, "v0 = const.bool 2\n"),
     (KernelTypeBad, 6, "v0 = const.bf16 0x0.0p+0\n"),
-    (KernelTypeBad, 6, "local l0: bf16[3]\n"),
+    (KernelTypeBad, 6, "local l0: f16[3]\n"),
     (KernelTypeBad, 6, "v0 = acc.i64 lanes\n"),
     (KernelTypeBad, 6, "v0 = acc.bool max\n"),
     (KernelTypeBad, 7, "v0 = index 1\nv1 = div.i64 v0 v0\n"),

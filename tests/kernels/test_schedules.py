@@ -8,12 +8,13 @@ import pytest
 from schedule_kernels import NESTS, arrays_for, random_schedule
 
 from presk_db.errors import ScheduleIllegal
+from presk_db.kernels.attention import attention_of
 from presk_db.kernels.ir import Array, ExtentParameter, Kernel
 from presk_db.kernels.legality import check_schedule, packing_of, scratch_bytes, units
 from presk_db.kernels.parser import parse
 from presk_db.kernels.plans import candidate_schedules, default_schedule, pieces_of
 from presk_db.kernels.products import product_of
-from presk_db.kernels.schedule import ProductTile, Schedule, Split, Tile, parse_schedule
+from presk_db.kernels.schedule import AttentionTile, ProductTile, Schedule, Split, Tile, parse_schedule
 from presk_db.native.compiled import Executor, compiled_executor
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import canonical
@@ -130,6 +131,30 @@ def test_what_is_a_product() -> None:
     assert product_of(parse(swapped)) is not None
     added = NESTS["tied"].text.replace("mul.f32 v1 v2", "add.f32 v1 v2")
     assert product_of(parse(added)) is None
+
+
+def test_what_is_an_attention() -> None:
+    found = {name for name, k in NESTS.items() if attention_of(k) is not None}
+    assert found == {name for name in NESTS if "attention" in name}
+    text = NESTS["causal attention"].text
+    for old, new, why in (
+        ("store l0[i3] v0", "store l0[i3] v6", "no scores are stored"),
+        ("v17 = load l2[i9]", "v17 = load l1[i0]", "the weights are not read in order"),
+        ("v2 = load a1[i3,i0,i4]", "v2 = load a1[i2,i0,i4]", "the keys move with the rows"),
+        ("seq i9 < i2+1", "seq i9 < i1+1", "the extent moves with another loop"),
+    ):
+        assert old in text
+        assert attention_of(parse(text.replace(old, new))) is None, why
+    tile = Schedule(attention=AttentionTile(24))
+    check_schedule(NESTS["causal attention"], tile)
+    for name, schedule in (
+        ("softmax", tile),
+        ("causal attention", Schedule(attention=AttentionTile(0))),
+        ("causal attention", Schedule(attention=AttentionTile(8), tiles=(Tile("i7", 8),))),
+        ("causal attention", Schedule(product=ProductTile(12, 1, 12))),
+    ):
+        with pytest.raises(ScheduleIllegal):
+            check_schedule(NESTS[name], schedule)
 
 
 def test_packings() -> None:

@@ -41,7 +41,7 @@ def attention_output_packed_into_its_product() -> Graph:
     return of(entry, (2, 2, 3, 5), (2, 2, 5, 4), (8, 6))
 
 
-@case(4)
+@case(2)
 def attention_with_groups() -> Graph:
     return of(lambda q, k, v: attention(q, k, v) + 0.0, (2, 4, 3, 6), (2, 2, 5, 6), (2, 2, 5, 6))
 

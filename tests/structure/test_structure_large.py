@@ -43,10 +43,10 @@ def test_96_layers(engine: Engine, tmp_path: Path) -> None:
 def test_beyond_32_bits(type_: str, engine: Engine, tmp_path: Path) -> None:
     """An arena beyond 2 GiB, and B T V beyond 2^32: offsets are 64-bit literals, and nothing is a static array."""
     config = COURSE | {"n_layer": 3, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
-    recording = write_recording(engine, unrun(config, {"B": 128, "T": 1024}, type_, "net"))
+    recording = write_recording(engine, unrun(config, {"B": 512, "T": 1024}, type_, "net"))
     folder = emitted_to(engine, recording, tmp_path / "program")
     (peak,) = query(engine, "select bytes from arenas where recording_id = :r", recording)
-    assert peak[0] > 2**31 and 128 * 1024 * 50257 > 2**32
+    assert peak[0] > 2**31 and 512 * 1024 * 50257 > 2**32
     assert f"_ARENA_BYTES INT64_C({peak[0]})" in (folder / "model.h").read_text()
     check_compiles(folder)
     offsets = [int(n) for n in re.findall(r"frame \+ (\d+)", (folder / "model.c").read_text())]

@@ -1,0 +1,102 @@
+"""TilePrinter: what the functions of products have in common: names, panels of operands, the epilogue of a tile."""
+
+from collections.abc import Sequence
+
+from presk_db.kernels.affine import Affine
+from presk_db.kernels.c_statements import StatementPrinter
+from presk_db.kernels.c_text import COMPUTED, PRIMARY, affine_text
+from presk_db.kernels.ir import Const, Loop, Statement, Store
+from presk_db.kernels.liveness import affine_names, defined, operands
+from presk_db.kernels.products import Product, Strided, slice_of
+
+_NAMES = (
+    "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
+    "packed_rows", "panel", "right", "stride", "sums", "step", "depth", "line", "count", "queries", "keys", "values",
+    "score_rows", "weight_rows", "weights", "all", "least",
+)  # fmt: skip
+
+
+class TilePrinter(StatementPrinter):
+    """Prints tiles of products; `n` has the C names of its own variables, which the kernel does not use."""
+
+    def prepare(self, product: Product) -> None:
+        """The names, and the type of the sums."""
+        self.n = {name: self._free(name) for name in _NAMES}
+        self.element = COMPUTED[product.acc.type]
+        self.suffix = product.acc.type
+        self.width = product.columns
+
+    def _free(self, name: str) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
+
+    def extent(self, loop: Loop) -> str:
+        """A loop's extent in C."""
+        return affine_text(self.resolved(loop.extent))[0]
+
+    def divide(self, name: str, size: int) -> None:
+        """`name` is the group modulo `size`; the group, what is left."""
+        group = self.n["group"]
+        if size == 1:
+            self.line(f"const ptrdiff_t {name} = 0;")
+        else:
+            self.line(f"const ptrdiff_t {name} = {group} % {size};")
+            self.line(f"{group} /= {size};")
+
+    def address(self, source: Strided, begin: str) -> str:
+        """Where the column (or row) `begin` of an operand starts."""
+        address = source.base + Affine.var(begin) * source.across
+        return f"{source.array} + {affine_text(self.resolved(address))[0]}"
+
+    def panel(self, source: Strided, to: str, begin: str, count: str, width: str, k: str) -> None:
+        """Packs columns `begin` … of an operand: `count` of them, in a panel of `width`."""
+        name = self.suffix if source.type == self.suffix else f"{self.suffix}_from_{source.type}"
+        start = self.address(source, begin)
+        self.line(f"presk_panel_{name}({to}, {width}, {count}, {k}, {start}, {source.across}, {source.down});")
+
+    def epilogue(self, product: Product, sums: str) -> None:
+        """The statements beside the sum, for each row of the tile, over its columns side by side; `sums` are the tile's."""
+        n = self.n
+        row, column = n["row"], product.column
+        stores = [s for s in product.beside if isinstance(s, Store)]
+        needed = slice_of(product.beside, [v for s in stores for v in (*operands(s), *affine_names(s))])
+        moving = _moving(needed, {column.var, product.acc.dest})
+        once = [s for s in needed if defined(s) not in moving and not isinstance(s, Const)]
+        each = [s for s in product.beside if isinstance(s, Store) or (s in needed and defined(s) in moving)]
+        with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {n['rows']}; {row}++)"):
+            if product.row is not None:
+                self.affine[product.row.var] = Affine.var(n["tile"]) + Affine.var(row)
+            line = f"{sums} + {row} * {self.width}"
+            self.line(f"const {self.element} *const {n['line']} = {line};")
+            self.run(once)
+            extent, full = self.extent(column), str(self.width)
+            bound = self.bounds[column.var]
+            if not column.extent.is_const or (bound % self.width and bound > self.width):
+                with self.braces(f"if ({extent} - {n['column']} >= {full})"):
+                    self._columns(product, each, full)
+                with self.braces("else"):
+                    self._columns(product, each, f"{extent} - {n['column']}")
+            else:
+                self._columns(product, each, full if bound % self.width == 0 else f"{extent} - {n['column']}")
+            if product.row is not None:
+                del self.affine[product.row.var]
+
+    def _columns(self, product: Product, each: Sequence[Statement], count: str) -> None:
+        lane, acc = self.n["lane"], product.acc.dest
+        var = product.column.var
+        self.affine[var] = Affine.var(self.n["column"]) + Affine.var(lane)
+        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
+            self.text[acc] = (f"{self.n['line']}[{lane}]", PRIMARY)
+            self.run(each)
+        del self.affine[var]
+
+
+def _moving(pool: Sequence[Statement], variables: set[str]) -> set[str]:
+    moving = set(variables)
+    for s in pool:
+        name = defined(s)
+        if name is not None and moving.intersection((*operands(s), *affine_names(s))):
+            moving.add(name)
+    return moving
