@@ -198,6 +198,7 @@ def launch_of(engine: Engine, recording: StoredRecording, fault: Fault) -> tuple
 CASES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "gradient": (GPT2, {"entry": "loss_grad", "dims": {"B": 2, "T": 3}}),
     "step in mixed types": (GPT2, {"entry": "train_step", "type": "mixed", "dims": {"B": 1, "T": 3}}),
+    "decoding": (LLAMA, {"entry": "decode"}),
     "llama in bf16": (LLAMA, {"type": "bf16", "dims": {"T": 4}}),
     "llama in f64": (LLAMA, {"type": "f64", "dims": {"T": 4}}),
 }

@@ -7,6 +7,8 @@ import pytest
 from sqlalchemy import Engine
 from synthetic import recording, transformer
 
+from presk_db.store.columns import METADATA
+from presk_db.store.dump import LOCAL
 from presk_db.store.engine import reading
 from presk_db.store.ingest import write_recording
 
@@ -29,6 +31,15 @@ def test_the_page_has_every_column_in_order(engine: Engine) -> None:
     page = described()
     assert sorted(page) == sorted(columns)
     assert page == columns
+
+
+def test_every_table_is_in_a_dump_or_local() -> None:
+    """An archive holds what is no table of this machine: a new table must be one or the other."""
+    (line,) = (line for line in PAGE.splitlines() if "but for the *local* tables" in line)
+    assert sorted(re.findall(r"`(\w+)`", line.partition("measurements: ")[2])) == sorted(LOCAL)
+    for name, table in METADATA.tables.items():
+        dumped = {"recording_id", "kernel_id"} & set(table.columns.keys()) or name in ("recordings", "kernels")
+        assert dumped or name in (*LOCAL, "presk_meta", "tensor_chunks"), name
 
 
 QUERIES = [
