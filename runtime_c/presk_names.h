@@ -128,6 +128,11 @@
 #define presk_sample PRESK_SYM(presk_sample)
 #define presk_sampling_check PRESK_SYM(presk_sampling_check)
 
+/* generate/presk_generate*.c */
+#define presk_generate PRESK_SYM(presk_generate)
+#define presk_options_read PRESK_SYM(presk_options_read)
+#define presk_options_usage PRESK_SYM(presk_options_usage)
+
 /* generate/presk_tokenizer*.c */
 #define presk_bytes_add PRESK_SYM(presk_bytes_add)
 #define presk_bytes_free PRESK_SYM(presk_bytes_free)

@@ -133,8 +133,8 @@ class Generator:
     def _chat(self, request: Request) -> bytes:
         assert self.tokenizer is not None and request.text is not None
         self.tokenizer.check_chats()
-        message = self.tokenizer.chat_message("user", request.text)
-        return (self.tokenizer.chat_begin(request.system) + message + self.tokenizer.chat_answer()).encode()
+        begin = self.tokenizer.chat_begin(request.system)
+        return (begin + self.tokenizer.chat_message("user", request.text) + self.tokenizer.chat_answer()).encode()
 
     def _step(self, session: Session, token: int, at: int) -> Array:
         session.run({"tokens": np.array([[token]]), "pos": np.array(at)})

@@ -41,7 +41,8 @@ static bool no_memory(presk_error *e)
 
 static bool read_file(const char *path, presk_bytes *out, presk_error *e)
 {
-    FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "rb");
+    const bool opened = strcmp(path, "-") != 0;
+    FILE *file = opened ? fopen(path, "rb") : stdin;
     if (file == NULL) {
         return presk_fail(e, PRESK_E_UNREADABLE, path, "cannot be opened");
     }
@@ -53,7 +54,7 @@ static bool read_file(const char *path, presk_bytes *out, presk_error *e)
     if (good && ferror(file)) {
         good = presk_fail(e, PRESK_E_UNREADABLE, path, "cannot be read");
     }
-    if (file != stdin) {
+    if (opened) {
         fclose(file);
     }
     return good;
@@ -89,9 +90,11 @@ static bool encode(state *s, presk_error *e)
     }
     presk_bytes chat = {0};
     const char *system = s->options.system;
-    bool good = presk_tokenizer_chats(s->tokenizer, e);
+    const size_t size = system == NULL ? 0 : strlen(system);
+    bool good = presk_tokenizer_chats(s->tokenizer, e) && presk_text_check(system, size, e)
+        && presk_text_check(text->bytes, text->count, e);
     if (good) {
-        good = (presk_chat_begin(s->tokenizer, system, system == NULL ? 0 : strlen(system), &chat)
+        good = (presk_chat_begin(s->tokenizer, system, size, &chat)
                 && presk_chat_message(s->tokenizer, PRESK_USER, text->bytes, text->count, &chat)
                 && presk_chat_answer(s->tokenizer, &chat))
             || no_memory(e);

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from c_runtime import FIXTURES, GENERATE, RUNTIME, SANITIZED, STRICT, compile_c
+from c_runtime import FIXTURES, RUNTIME, SANITIZED, STRICT, compile_c
 
 from presk_db.checkpoints.tokenizer_data import Chat, tokenizer_bytes
 from presk_db.checkpoints.tokenizer_json import tokenizer_from_json
@@ -18,7 +18,11 @@ CHAT = Chat(("<s>", "<u>", "<a>"), ("</s>",) * 3, "<s>be kind</s>", "<a>", True)
 @pytest.fixture(scope="module")
 def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
-    files = [FIXTURES / "tokenizer.c", RUNTIME / "presk_rt.c", *(RUNTIME / name for name in GENERATE)]
+    files = [
+        FIXTURES / "tokenizer.c",
+        RUNTIME / "presk_rt.c",
+        *sorted((RUNTIME / "generate").glob("presk_tokenizer*.c")),
+    ]
     done = compile_c(out, files, [*STRICT, *SANITIZED])
     assert (done.returncode, done.stderr) == (0, "")
     return out
