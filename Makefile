@@ -49,6 +49,9 @@ check-portability: $(VENV)/.test ## builds and runs programs for every compiler 
 check-scop: $(VENV)/.test ## which nests are static control, by presk and by Polly (Debian: clang-19): docs/scop.md
 	$(BIN)/python -m presk_db.conformance.scop_matrix docs/scop.md
 
+check-scale: $(VENV)/.test ## each named query on a recording of a million launches: under a second, a row under 200 bytes
+	$(BIN)/python -m tests.store.scale
+
 check-kernels: $(VENV)/.test ## every primitive's kernels: NumPy, compiled and emitted C, bit for bit
 	$(BIN)/python -m tests.kernels.kernel_conformance
 
@@ -67,4 +70,4 @@ help: ## lists these targets
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-training check-math check-portability check-scop check-kernels check-tokenizer bench help clean
+.PHONY: demo test lint wheel parity check-models check-training check-math check-portability check-scop check-scale check-kernels check-tokenizer bench help clean

@@ -14,7 +14,7 @@ from presk_db.cli.checks import otherwise_checked
 from presk_db.cli.diff import diff_command
 from presk_db.cli.generate import generate_command
 from presk_db.cli.progress import Progress
-from presk_db.cli.query import answer_csv, answer_json, answer_text, names_text
+from presk_db.cli.query import answer_csv, answer_json, answer_text, metadata_json, names_text
 from presk_db.cli.show import kernels_text, launches_text, recordings_text, summary_text
 from presk_db.cli.speed import speed_commands
 from presk_db.cli.structure import arena_text, calls_text, forms_text
@@ -225,12 +225,16 @@ _shown("arena", arena_text, "The memory of temporaries: peak, and who is alive a
 @click.argument("recording", required=False)
 @click.option("--csv", "form", flag_value="csv", help="Comma-separated values.")
 @click.option("--json", "form", flag_value="json", help="A list with one object a row.")
+@click.option("--metadata", "form", flag_value="metadata", help="The named queries as Datasette's metadata instead.")
 @DB
 def query(query: str | None, recording: str | None, form: str | None, db: str) -> None:
     """Answers QUERY, a name or an SQL text, about RECORDING [default: latest]; without QUERY, lists the names.
 
     In SQL, `:recording` is the recording's id. A query only reads.
     """
+    if form == "metadata":
+        click.echo(metadata_json(db))
+        return
     if query is None:
         click.echo(names_text())
         return

@@ -5,7 +5,7 @@ import io
 import json
 
 from presk_db.cli.show import table_text
-from presk_db.store.query import Answer, query_names
+from presk_db.store.query import Answer, datasette_metadata, query_names
 
 
 def names_text() -> str:
@@ -31,6 +31,11 @@ def answer_json(answer: Answer) -> str:
     """A list with one object a row."""
     found = [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in answer.rows]
     return json.dumps(found, ensure_ascii=False, indent=1)
+
+
+def metadata_json(target: str) -> str:
+    """Datasette's metadata for the database."""
+    return json.dumps(datasette_metadata(target), ensure_ascii=False, indent=1)
 
 
 def _plain(value: object) -> object:

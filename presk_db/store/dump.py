@@ -16,6 +16,9 @@ from presk_db.store.columns import METADATA
 LOCAL = (
     "native_runs", "launch_times", "weight_files", "measurements", "benchmarks", "benchmark_launches", "benchmark_rivals",
     "kernel_verdicts",
+    "kernel_totals",
+    "line_totals",
+    "layer_totals",
 )  # fmt: skip
 """The tables of what stays on the recording machine."""
 

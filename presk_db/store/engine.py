@@ -15,6 +15,7 @@ from sqlalchemy.pool import NullPool, StaticPool
 
 from presk_db.errors import DatabaseDamaged, DatabaseUnreadable, DatabaseWriteFailed, PreskError, SchemaVersionOther
 from presk_db.store.migrate import migrate
+from presk_db.store.structure import write_totals
 from presk_db.store.tables import SCHEMA_VERSION
 
 _WRITE_FAILED = {
@@ -208,8 +209,19 @@ def _migrate(engine: Engine, target: str) -> None:
         try:
             with connection.begin():
                 migrate(connection)
+                _fill_totals(connection)
         finally:
             driver.execute("pragma foreign_keys = on")
+
+
+def _fill_totals(connection: Connection) -> None:
+    """Computes the totals of recordings from before there were any."""
+    query = (
+        "select id from recordings r where not exists (select 1 from kernel_totals k where k.recording_id = r.id)"
+        " and exists (select 1 from launches l where l.recording_id = r.id) order by id"
+    )
+    for (recording_id,) in connection.exec_driver_sql(query).all():
+        write_totals(connection, recording_id)
 
 
 def _version(engine: Engine, target: str) -> str:

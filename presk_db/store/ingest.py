@@ -17,7 +17,7 @@ from presk_db.store.kernel_rows import Row, access_rows, loop_rows, parameter_ro
 from presk_db.store.order import check_order, spans
 from presk_db.store.plans import insert_plan
 from presk_db.store.recordings import StoredRecording, stored_recording
-from presk_db.store.structure import write_structure
+from presk_db.store.structure import write_structure, write_totals
 from presk_db.store.tensors import insert_tensors
 from presk_db.store.tokenizers import insert_tokenizer
 
@@ -60,6 +60,7 @@ def insert_recording(connection: Connection, recording: Recording) -> StoredReco
     connection.exec_driver_sql("analyze")  # without statistics, queries over one large recording take hours
     write_structure(connection, recording_id)
     write_frames(connection, recording_id)
+    write_totals(connection, recording_id)
     connection.exec_driver_sql("analyze")
     return stored_recording(connection, recording_id)
 

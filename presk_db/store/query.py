@@ -1,5 +1,6 @@
 """rows and answer: queries for one recording, presk's own and a user's."""
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +44,23 @@ def query_sql(name: str) -> str:
     if name not in query_names():
         raise QueryBad(f"there is no such query; there are {', '.join(query_names())}, or give SQL", name)
     return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
+
+
+LATEST = "coalesce(nullif(cast(:recording as integer), 0), (select max(id) from recordings))"
+"""The recording of a form's field, which is text; the latest where it is empty."""
+
+
+def datasette_metadata(target: str) -> dict[str, Any]:
+    """Datasette's metadata for a database file: each named query as a canned query on a recording's id."""
+    queries = {
+        name: {"sql": re.sub(r":recording\b", LATEST, query_sql(name)), "title": name, "description": description}
+        for name, description in query_names().items()
+    }
+    return {
+        "title": "presk",
+        "description": "Recordings of neural networks. A query without a recording's id is about the latest.",
+        "databases": {Path(target).stem: {"queries": queries}},
+    }
 
 
 def answer(engine: Engine, sql: str, recording_id: int | None) -> Answer:

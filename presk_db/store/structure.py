@@ -27,6 +27,18 @@ def write_structure(connection: Connection, recording_id: int) -> None:
         _run_all(connection, "level", {"r": recording_id, "height": height})
     _run_all(connection, "forms", {"r": recording_id})
     _run_all(connection, "loops", {"r": recording_id})
+    _drop_all(connection, before)
+
+
+def write_totals(connection: Connection, recording_id: int) -> None:
+    """Fills kernel_totals, line_totals, layer_totals, idle_launches, repeated_launches of a recording."""
+    before = _temporary(connection)
+    _run_all(connection, "totals", {"r": recording_id})
+    _drop_all(connection, before)
+
+
+def _drop_all(connection: Connection, before: list[str]) -> None:
+    """Drops the temporary tables that were not there before."""
     for table in _temporary(connection):
         if table not in before:
             connection.exec_driver_sql(f"drop table temp.{table}")

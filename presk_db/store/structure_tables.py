@@ -105,3 +105,40 @@ call_frames = table(
 arenas = table(
     "arenas", "recording_id bytes live_bytes peak_operation?", "recording_id", within("peak_operation", "operations")
 )
+
+# --- totals; local, for they hold times ----------------------------------------------------------------------------
+
+kernel_totals = table(
+    "kernel_totals",
+    "recording_id kernel_id launches first_operation bytes_read bytes_written arithmetic? nanoseconds?",
+    "recording_id kernel_id",
+    refers("kernel_id", "kernels.id"),
+)
+
+line_totals = table(
+    "line_totals",
+    "recording_id function source:text launches first_operation bytes_read bytes_written arithmetic? nanoseconds?",
+    "recording_id function source",
+    within("function", "functions"),
+)
+
+layer_totals = table(
+    "layer_totals",
+    "recording_id fold iteration launches first_operation bytes_read bytes_written arithmetic? nanoseconds?",
+    "recording_id fold iteration",
+    within("fold", "folds"),
+)
+
+# --- work that is not needed ---------------------------------------------------------------------------------------
+
+idle_launches = table(
+    "idle_launches", "recording_id operation", "recording_id operation", within("operation", "launches.operation")
+)
+
+repeated_launches = table(
+    "repeated_launches",
+    "recording_id operation first",
+    "recording_id operation",
+    within("operation", "launches.operation"),
+    within("first", "launches.operation"),
+)

@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0009"
+SCHEMA_VERSION = "0010"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -287,7 +287,7 @@ Index("kernels_digest", kernels.c.digest, unique=True)
 LATE_INDEXES = (
     Index("calls_parent", calls.c.recording_id, calls.c.parent),
     Index("operations_call", operations.c.recording_id, operations.c.call),
-    Index("views_buffer", views.c.recording_id, views.c.buffer),
+    Index("views_buffer", views.c.recording_id, views.c.buffer, views.c.offset),
     Index("launches_kernel", launches.c.kernel_id),
     Index("launch_arguments_view", launch_arguments.c.recording_id, launch_arguments.c.view),
 )

@@ -6,14 +6,15 @@ import json
 from pathlib import Path
 
 import pytest
-from pipeline import FIXTURES
+from pipeline import FIXTURES, Presk
 
 from presk_db.errors import QueryBad
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
-from presk_db.store.engine import Engine, open_database
+from presk_db.store.engine import Engine, open_database, reading
 from presk_db.store.ingest import write_recording
 from presk_db.store.query import answer, query_names, query_sql
+from presk_db.store.recordings import find_recording
 
 
 @pytest.fixture(scope="module")
@@ -31,8 +32,8 @@ def test_each_named_query_answers(engine: Engine, name: str) -> None:
     assert all(len(row) == len(found.columns) for row in found.rows)
 
 
-def test_launches_by_kernel_counts_every_launch(engine: Engine) -> None:
-    found = answer(engine, query_sql("launches_by_kernel"), 1)
+def test_kernels_by_time_counts_every_launch(engine: Engine) -> None:
+    found = answer(engine, query_sql("kernels_by_time"), 1)
     at = found.columns.index("launches")
     total = answer(engine, "select count(*) as n from launches where recording_id = :recording", 1)
     assert sum(row[at] for row in found.rows) == total.rows[0][0] == 4
@@ -108,3 +109,25 @@ def test_why_launches_are_dead(engine: Engine, tmp_path: Path) -> None:
     assert [row["operation"] for row in rows] == [1, 3]
     assert {row["reason"] for row in rows} == {"a fold collects it with other layers, and only theirs are read"}
     assert answer(engine, query_sql("dead_launches"), 1).rows == ()
+
+
+def test_metadata_has_each_named_query_for_datasette(presk: Presk, engine: Engine) -> None:
+    """The canned queries run as Datasette runs them: a parameter is text, empty until it is filled in."""
+    said = presk("query", "--metadata", "--db", "runs/nets.db")
+    assert said.status == 0
+    metadata = json.loads(said.out)
+    assert list(metadata["databases"]) == ["nets"]
+    canned = metadata["databases"]["nets"]["queries"]
+    assert list(canned) == list(query_names())
+    for name, query in canned.items():
+        assert query["title"] == name
+        assert query["description"] == query_names()[name]
+        latest = find_recording(engine, "latest").id
+        for given, meant in (("", latest), ("1", 1), (None, latest)):
+            expected = answer(engine, query_sql(name), meant)
+            with reading(engine) as connection:
+                result = connection.exec_driver_sql(query["sql"], {"recording": given})
+                assert tuple(result.keys()) == expected.columns
+                assert tuple(tuple(row) for row in result) == expected.rows, name
+        with reading(engine) as connection:
+            assert connection.exec_driver_sql(query["sql"], {"recording": "77"}).all() == []

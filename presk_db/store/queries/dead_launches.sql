@@ -1,21 +1,14 @@
 -- Launches on which no output depends, and why each is there: who reads what it writes.
-with recursive flow as (
+with flow as (
   select distinct w.operation as writer, r.operation as reader
-  from launch_arguments w
+  from idle_launches i
+  join launch_arguments w on w.recording_id = i.recording_id and w.operation = i.operation and w.mode = 'out'
   join views v on v.recording_id = w.recording_id and v.number = w.view
   join views x on x.recording_id = v.recording_id and x.buffer = v.buffer
     and x.offset < v.offset + v.elements and v.offset < x.offset + x.elements
   join launch_arguments r on r.recording_id = x.recording_id and r.view = x.number and r.mode = 'in'
     and r.operation > w.operation
-  where w.recording_id = :recording and w.mode = 'out'
-), live (operation) as (
-  select a.operation
-  from launch_arguments a
-  join views v on v.recording_id = a.recording_id and v.number = a.view
-  join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
-  where a.recording_id = :recording and a.mode = 'out' and b.role = 'output'
-  union
-  select f.writer from live l join flow f on f.reader = l.operation
+  where i.recording_id = :recording
 ), written as ( -- what dead launches write, and who else writes and reads it
   select
     a.operation,
@@ -30,10 +23,11 @@ with recursive flow as (
      from views w
      join launch_arguments o on o.recording_id = w.recording_id and o.view = w.number and o.mode = 'in'
      where w.recording_id = b.recording_id and w.buffer = b.number) as readers
-  from launch_arguments a
+  from idle_launches i
+  join launch_arguments a on a.recording_id = i.recording_id and a.operation = i.operation and a.mode = 'out'
   join views v on v.recording_id = a.recording_id and v.number = a.view
   join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
-  where a.recording_id = :recording and a.mode = 'out' and a.operation not in (select operation from live)
+  where i.recording_id = :recording
 )
 select
   l.operation,

@@ -1,6 +1,6 @@
--- Each distinct kernel: how often it is launched, what it moves and computes, and the native run's time.
+-- Each distinct kernel: how often it is launched, what it moves and computes and how long that took, by the bytes that they move.
 select
-  min(o.label) as kernel,
+  o.label as kernel,
   u.launches,
   u.bytes_read,
   u.bytes_written,
@@ -10,5 +10,4 @@ select
 from kernel_uses u
 join operations o on o.recording_id = u.recording_id and o.number = u.first_operation
 where u.recording_id = :recording
-group by u.kernel_id
-order by u.launches desc, u.first_operation
+order by u.bytes_read + u.bytes_written desc, u.first_operation
