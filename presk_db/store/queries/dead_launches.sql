@@ -2,7 +2,7 @@
 with flow as (
   select distinct w.operation as writer, r.operation as reader
   from idle_launches i
-  join launch_arguments w on w.recording_id = i.recording_id and w.operation = i.operation and w.mode = 'out'
+  cross join launch_arguments w on w.recording_id = i.recording_id and w.operation = i.operation and w.mode = 'out'
   join views v on v.recording_id = w.recording_id and v.number = w.view
   join views x on x.recording_id = v.recording_id and x.buffer = v.buffer
     and x.offset < v.offset + v.elements and v.offset < x.offset + x.elements
@@ -24,7 +24,7 @@ with flow as (
      join launch_arguments o on o.recording_id = w.recording_id and o.view = w.number and o.mode = 'in'
      where w.recording_id = b.recording_id and w.buffer = b.number) as readers
   from idle_launches i
-  join launch_arguments a on a.recording_id = i.recording_id and a.operation = i.operation and a.mode = 'out'
+  cross join launch_arguments a on a.recording_id = i.recording_id and a.operation = i.operation and a.mode = 'out'
   join views v on v.recording_id = a.recording_id and v.number = a.view
   join buffers b on b.recording_id = v.recording_id and b.number = v.buffer
   where i.recording_id = :recording
@@ -43,5 +43,5 @@ select
     else 'it is read only before'
   end as reason
 from written w
-join launch_list l on l.recording_id = :recording and l.operation = w.operation
+cross join launch_list l on l.recording_id = :recording and l.operation = w.operation
 order by l.operation, w.position
