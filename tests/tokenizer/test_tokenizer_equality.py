@@ -24,6 +24,12 @@ def test_every_code_point() -> None:
     assert text_differences(ours, library, code_points(("'",))) == []
 
 
+def test_a_megabyte_of_spaces_takes_no_time() -> None:
+    """A quadratic merge would take minutes."""
+    ours, library = both(family("smollm"))
+    assert text_differences(ours, library, [" " * (1 << 20) + "x"]) == []
+
+
 def test_a_planted_fault_is_found() -> None:
     ours, _ = both(family("gpt2"))
     _, library = both(family("smollm"))
