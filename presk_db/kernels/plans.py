@@ -20,6 +20,9 @@ ROWS = 12
 BLOCK_BYTES = 256 * 1024
 """What a block of packed rows may take of the second-level cache."""
 
+INSIDE_BYTES = 768 * 1024
+"""The same where each block packs the right factor's panels anew: it is worth the third-level cache to do so less often."""
+
 NEAR_BYTES = 4 * 1024 * 1024
 """A packed operand up to this size stays in the last cache: a tile of rows may meet all of it before the next does."""
 
@@ -115,7 +118,6 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
     total = -(-sizes.columns // product.columns)
     rows = min(ROWS, sizes.rows)
     row_units = -(-sizes.rows // rows)
-    block = max(1, min(row_units, BLOCK_BYTES // (sizes.k * SIZES[product.acc.type] * rows))) * rows
     chunks = 1
     if sizes.batch * row_units < 16:
         chunks = min(-(-64 // (sizes.batch * row_units)), max(1, total // 4))
@@ -123,6 +125,8 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
     direct = source is not None and source.across == 1 and source.type == product.acc.type
     if not packed and direct and sizes.rows <= FEW_ROWS:
         right = "direct"
+    room = INSIDE_BYTES if right == "inside" else BLOCK_BYTES
+    block = max(1, min(row_units, room // (sizes.k * SIZES[product.acc.type] * rows))) * rows
     small = sizes.k * sizes.columns * SIZES[product.acc.type] <= NEAR_BYTES
     return ProductTile(rows, -(-total // chunks), block, 0, "rows" if packed and small else "columns", right)
 
