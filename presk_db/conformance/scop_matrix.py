@@ -1,4 +1,4 @@
-"""python -m presk_db.conformance.scop_matrix [PAGE]: the matrix nest x tool of four programs, as rows and as a page.
+"""python -m presk_db.conformance.scop_matrix [PAGE]: the matrix nest x tool of five programs, as rows and as a page.
 
 From the structure alone of the course GPT's training step and of SmolLM2 (whole), and from the entry with every primitive:
 which nests are static control, by presk's proof and by Polly. The table takes the place of what stands in the page below
@@ -30,6 +30,7 @@ def programs(folder: Path) -> Iterator[tuple[str, Callable[[], Recording]]]:
     dims = {"B": 1, "T": 256}
     yield "course GPT, train_step, f32", lambda: unrun(course, dims, "f32", "course", "train_step")
     yield "SmolLM2, forward, bf16", lambda: unrun(smollm2, dims, "bf16", "smollm2", "forward")
+    yield "SmolLM2, decode, bf16", lambda: unrun(smollm2, {"B": 1, "T": 256}, "bf16", "smollm2", "decode")
     yield "SmolLM2, loss_grad, f32", lambda: unrun(smollm2, dims, "f32", "smollm2", "loss_grad")
     recipe = next(r for r in RECIPES if r.name == "primitives_f32")
     yield "every primitive, f32", lambda: recorded_recipe(recipe, folder)

@@ -2,13 +2,13 @@
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
 import pytest
-from pipeline import GPT2, config_file, stored
+from pipeline import GPT2, Presk, config_file, stored
 from sqlalchemy import Engine
 
 from presk_db.conformance import polyhedral
@@ -283,3 +283,12 @@ def test_without_islpy(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ProofUnavailable) as raised:
         proved(engine, find_recording(engine, "latest"))
     assert str(raised.value) == "E7020 proofs need islpy: install presk[polyhedral]"
+
+
+def test_the_command(presk: Presk, fails: Callable[..., str], engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    database = str(engine.url.database)
+    said = presk("check", "latest", "--prove", "--db", database)
+    assert said.status == 0
+    assert re.match(r"\d+ of \d+ kernels proved \(97\.\d %\), \d+ of \d+ launches \(98\.\d %\): each access", said.out)
+    monkeypatch.setattr(polyhedral, "isl", None)
+    assert fails("E7020", "check", "latest", "--prove", "--db", database).endswith("install presk[polyhedral]")
