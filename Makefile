@@ -15,7 +15,7 @@ $(VENV)/.test: $(VENV)/.core
 	$(BIN)/python -m pip install -q -e '.[test,lint]'
 	touch $@
 
-demo: $(VENV)/.core ## records the course GPT, emits C, builds it, and checks every byte
+demo: $(VENV)/.core ## records the course GPT, emits C, builds it, checks every byte; SmolLM2 answers if it is installed
 	@sh tests/demo.sh $(BIN)/presk $(DEMO)
 
 test: $(VENV)/.test ## runs the tests

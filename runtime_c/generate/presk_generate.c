@@ -298,7 +298,7 @@ static bool run(state *s, presk_error *e)
     } else {
         putchar('\n');
     }
-    if (s->options.time) {
+    if (s->options.time && fflush(stdout) == 0) { /* the text first, where both go to one terminal */
         const size_t made = s->seen.count - s->prompt;
         fprintf(stderr, "prompt: %zu tokens in %.3f s; text: %zu tokens in %.3f s, %.1f a second\n", s->prompt,
                 s->prompt_seconds, made, s->text_seconds, s->text_seconds > 0 ? (double)made / s->text_seconds : 0.0);
