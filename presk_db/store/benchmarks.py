@@ -3,10 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sqlalchemy import Engine, func, insert, select
+from sqlalchemy import Engine, func, insert, select, text
 
 from presk_db.store import tables
 from presk_db.store.engine import writing
+
+_BY_KERNEL = text(
+    "insert into benchmark_kernels select b.id, l.kernel_id, count(*), sum(t.nanoseconds) from benchmarks b"
+    " cross join benchmark_launches t on t.benchmark_id = b.id"
+    " cross join launches l on l.recording_id = b.recording_id and l.operation = t.operation"
+    " where b.id = :benchmark group by b.id, l.kernel_id"
+)
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,7 @@ def write_benchmark(engine: Engine, recording_id: int, b: Benchmark) -> int:
         rivals = [{"benchmark_id": number, "name": n, "nanoseconds": t} for n, t in b.rivals.items()]
         if launches:
             connection.execute(insert(tables.benchmark_launches), launches)
+            connection.execute(_BY_KERNEL, {"benchmark": number})
         if rivals:
             connection.execute(insert(tables.benchmark_rivals), rivals)
     return number

@@ -15,6 +15,7 @@ from presk_db.store.columns import METADATA
 
 LOCAL = (
     "native_runs", "launch_times", "weight_files", "measurements", "benchmarks", "benchmark_launches", "benchmark_rivals",
+    "benchmark_kernels",
     "kernel_verdicts",
     "kernel_totals",
     "line_totals",

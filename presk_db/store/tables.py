@@ -8,7 +8,7 @@ from sqlalchemy import CheckConstraint, Index
 
 from presk_db.store.columns import flag, one_of, refers, table, within
 
-SCHEMA_VERSION = "0010"
+SCHEMA_VERSION = "0011"
 """The head of the migrations, and the value of `schema_version` in presk_meta."""
 
 CHUNK_BYTES = 1 << 20
@@ -261,6 +261,14 @@ benchmark_launches = table(
     "benchmark_id operation nanoseconds",
     "benchmark_id operation",
     refers("benchmark_id", "benchmarks.id"),
+)
+
+benchmark_kernels = table(
+    "benchmark_kernels",
+    "benchmark_id kernel_id launches nanoseconds",
+    "benchmark_id kernel_id",
+    refers("benchmark_id", "benchmarks.id"),
+    refers("kernel_id", "kernels.id"),
 )
 
 benchmark_rivals = table(

@@ -11,10 +11,11 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from presk_db.store.benchmarks import write_benchmark
 from presk_db.store.engine import open_database, reading
 from presk_db.store.ingest import write_recording
 from presk_db.store.query import answer, query_names, query_sql
-from tests.store.synthetic import recording, transformer
+from tests.store.synthetic import benchmark, recording, transformer
 
 MOST_SECONDS, MOST_BYTES = 1.0, 200
 
@@ -28,7 +29,7 @@ def written(launches: int, database: Path) -> Engine:
         order = transformer(layers=-(-launches // 9), t=2, c=2, heads=1)
         made = recording(order)
         middle = time.perf_counter()
-        write_recording(engine, made)
+        write_benchmark(engine, write_recording(engine, made).id, benchmark(order))
         print(
             f"{len(order.launches)} launches: made in {middle - start:.0f} s, written in {time.perf_counter() - middle:.0f} s"
         )

@@ -30,6 +30,7 @@ from presk_db.recording.events import (
     Recording,
     WeightsReference,
 )
+from presk_db.store.benchmarks import Benchmark
 
 Shape = tuple[int, ...]
 
@@ -209,3 +210,10 @@ def events(order: LaunchOrder, nanoseconds: int) -> tuple[Event, ...]:
     found: list[Event] = [CallEntered(0)]
     found += [Launched(n, nanoseconds + n) for n in range(len(order.launches))]
     return (*found, CallLeft(0))
+
+
+def benchmark(order: LaunchOrder) -> Benchmark:
+    """A made-up benchmark of `order`."""
+    launches = {number: 100 + number % 7 for number in range(len(order.launches))}
+    total = 2 * sum(launches.values())
+    return Benchmark("cc", "-O3", "a cpu", 1, 3, total, 10**11, 2 * 10**10, launches, {"rival": total})

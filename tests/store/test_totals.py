@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from sqlalchemy import Engine
-from synthetic import Builder, part, recording, transformer
+from synthetic import Builder, benchmark, part, recording, transformer
 
 from presk_db.kernels.ir import Array
 from presk_db.kernels.launches import Launch, LaunchOrder
 from presk_db.kernels.types import SIZES
+from presk_db.store.benchmarks import write_benchmark
 from presk_db.store.engine import open_database, reading
 from presk_db.store.ingest import write_recording
 from presk_db.store.query import answer, query_names, query_sql
@@ -88,6 +89,19 @@ def test_work_that_is_not_needed() -> None:
     assert [r[0] for r in rows(engine, query_sql("dead_launches"))] == [3, 4, 5]
 
 
+def test_a_benchmark_by_kernel_is_the_sum_over_its_launches() -> None:
+    order = transformer(layers=2)
+    engine = open_database("sqlite://", create=True)
+    write_benchmark(engine, write_recording(engine, recording(order)).id, benchmark(order))
+    by_launch = "select kernel_id, count(*), sum(nanoseconds) from roofline group by kernel_id order by kernel_id"
+    assert rows(engine, "select kernel_id, launches, nanoseconds from benchmark_kernels order by 1") == rows(
+        engine, by_launch
+    )
+    (listed,) = rows(engine, "select kernel_nanoseconds, arithmetic, kernel_share, ratio from benchmark_list")
+    arithmetic = sum(r[0] or 0 for r in rows(engine, "select arithmetic from launch_list"))
+    assert listed == (sum(benchmark(order).launches.values()), arithmetic, 0.5, 1.0)
+
+
 def test_kernels_that_differ_in_extents_alone() -> None:
     b = Builder("net")
     x, y = b.buffer("input", "x", 4), b.buffer("output", "y", 6)
@@ -137,7 +151,8 @@ def steps() -> tuple[Steps, Steps]:
     found = []
     for layers in SIZES_OF_LAYERS:
         engine = open_database("sqlite://", create=True)
-        write_recording(engine, recording(transformer(layers=layers, t=2, c=2, heads=1)))
+        order = transformer(layers=layers, t=2, c=2, heads=1)
+        write_benchmark(engine, write_recording(engine, recording(order)).id, benchmark(order))
         found.append(Steps(engine))
     return found[0], found[1]
 
