@@ -76,14 +76,14 @@ def test_an_interrupt(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         f"import time, pathlib\n{MLP.read_text()}\npathlib.Path('started').touch()\ntime.sleep(60)\n"
     )
-    child = subprocess.Popen(
-        [*COMMAND, "record", "slow.py"], cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
-    )
-    end = monotonic() + 60
-    while not (tmp_path / "started").exists() and monotonic() < end:
-        sleep(0.02)
-    child.send_signal(signal.SIGINT)
-    _, err = child.communicate(timeout=60)
+    # A shell starts a process of its background with interrupts ignored, and the child of such a process ignores them.
+    command = ["env", "--default-signal=INT", *COMMAND, "record", "slow.py"]
+    with subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as child:
+        end = monotonic() + 60
+        while not (tmp_path / "started").exists() and monotonic() < end:
+            sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
     assert child.returncode == 1
     assert err.strip() == "presk: interrupted"
     assert not (tmp_path / "presk.db").exists()
