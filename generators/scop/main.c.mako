@@ -7,6 +7,7 @@
 #include "natives.h"
 #include "nests.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -172,12 +173,14 @@ static int compared(const entry *e, uint64_t seed, int repeats)
     return differing == 0;
 }
 
-static uint64_t number(const char *text)
+static uint64_t number(const char *text, uint64_t least, uint64_t most)
 {
     char *end;
+    errno = 0;
     const unsigned long long n = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != 0) {
-        fprintf(stderr, "main: %s is no number\n", text);
+    if (*text < '0' || *text > '9' || *end != 0 || errno != 0 || n < least || n > most) {
+        fprintf(stderr, "main: %s is no whole number from %llu to %llu\n", text, (unsigned long long)least,
+            (unsigned long long)most);
         exit(1);
     }
     return n;
@@ -193,7 +196,11 @@ int main(int argc, char **argv)
     uint64_t seed = 1, repeats = 1;
     int at = 1, good = 1;
     while (at + 1 < argc && (strcmp(argv[at], "-s") == 0 || strcmp(argv[at], "-r") == 0)) {
-        *(argv[at][1] == 's' ? &seed : &repeats) = number(argv[at + 1]);
+        if (argv[at][1] == 's') {
+            seed = number(argv[at + 1], 0, UINT64_MAX);
+        } else {
+            repeats = number(argv[at + 1], 1, 1000000);
+        }
         at += 2;
     }
     void *scratch = memory(NATIVE_SCRATCH);
@@ -214,7 +221,7 @@ int main(int argc, char **argv)
             wanted |= strcmp(argv[i], e->name) == 0;
         }
         if (wanted) {
-            good &= compared(e, seed, repeats < 1 ? 1 : (int)(repeats < 1000000 ? repeats : 1000000));
+            good &= compared(e, seed, (int)repeats);
         }
     }
     presk_free(scratch);

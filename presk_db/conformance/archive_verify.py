@@ -98,7 +98,7 @@ def _check_made_again(engine: Engine, recording: StoredRecording, archive: Opene
     there = {p.relative_to(archive.folder).as_posix() for p in archive.folder.rglob("*") if p.is_file()}
     for name in sorted(there ^ set(names)):
         raise ArchiveChanged(f"{name} does not belong to this recording", archive.path)
-    last = (layout.PARTS, layout.MANIFEST)  # what others are in them is said first
+    last = (layout.PROGRAM_MANIFEST, layout.PARTS, layout.MANIFEST)  # what others are in them is said first
     for name in sorted(names, key=lambda n: (n in last, n)):
         if (archive.folder / name).read_bytes() != (again / name).read_bytes():
             parts = "".join(f": {part}" for part in changed_parts(again, name, archive.folder / name))

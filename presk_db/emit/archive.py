@@ -25,6 +25,7 @@ FORMAT = 1
 MANIFEST, PARTS, PROVENANCE, WEIGHTS = "MANIFEST", "PARTS", "PROVENANCE.json", "WEIGHTS"
 RECORDING, HASHES, EXACT = "recording.txt", "hashes", "exact_outputs.safetensors"
 PROGRAM = "program"
+PROGRAM_MANIFEST = f"{PROGRAM}/MANIFEST"
 PROGRAM_WEIGHTS = f"{PROGRAM}/weights.safetensors"
 INPUTS, OUTPUTS = f"{PROGRAM}/conformance/inputs.safetensors", f"{PROGRAM}/conformance/outputs.safetensors"
 BOUNDS = f"{PROGRAM}/conformance/exact.safetensors"

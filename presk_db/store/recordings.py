@@ -93,7 +93,7 @@ def _none(connection: Connection, selector: str) -> str:
     known = ", ".join(names)
     if not known:
         return "the database holds no recording yet; 'presk record' makes one"
-    return f"no recording has this name or digest; there are {known}; 'presk db list' shows all"
+    return f"no recording has this name or digest; there are {known}; 'presk list' shows all"
 
 
 def list_recordings(engine: Engine) -> tuple[StoredRecording, ...]:

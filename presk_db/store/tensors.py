@@ -119,6 +119,8 @@ def _tensor(connection: Connection, row: RowMapping) -> ObservedTensor:
     shape = shape_from_text(row["shape"])
     raw = contents(connection, row["digest"])
     data: Array | None = None
+    if raw is None and row["role"] != "weight":  # a weight's may lie in a file
+        raise DatabaseDamaged("contents with the recorded digest are missing", f"tensor {row['name']}")
     if raw is not None:
         if hashlib.sha256(raw).hexdigest() != row["digest"]:
             raise DatabaseDamaged("the contents do not have the digest", f"tensor {row['name']}")
@@ -137,7 +139,7 @@ def contents(connection: Connection, digest: str) -> bytes | None:
 
 
 def damaged_tensors(connection: Connection) -> list[str]:
-    """A line for every digest whose chunks do not have it, or leave a number out."""
+    """A line for every digest whose chunks do not have it, or leave a number out, and every tensor that has none."""
     problems = []
     digests = connection.execute(text("select distinct digest from tensor_chunks order by digest")).scalars().all()
     for digest in digests:
@@ -148,4 +150,10 @@ def damaged_tensors(connection: Connection) -> list[str]:
             numbers.append(number)
         if numbers != list(range(len(numbers))) or state.hexdigest() != digest:
             problems.append(f"tensor_chunks: the contents of {digest[:16]} do not have that digest")
+    missing = (
+        "select recording_id, role, name from tensors t where role != 'weight'"
+        " and not exists (select 1 from tensor_chunks c where c.digest = t.digest) order by recording_id, role, buffer"
+    )
+    for recording_id, role, name in connection.execute(text(missing)).all():
+        problems.append(f"tensors: recording {recording_id} has no contents of the {role} {name}")
     return problems

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from archive_files import Archive, zipped
+from archive_files import Archive, flipped, zipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pipeline import MLP, stored
@@ -196,6 +196,15 @@ def test_any_changed_row(small: Archive, tmp_path: Path, database: Engine, data:
         lines[at : at + 1] = [] if what == "gone" else [lines[at]] * 2
     changed = small.changed("recording.txt", lambda _: ("\n".join(lines) + "\n").encode()).listed()
     refused(changed.write(tmp_path / "a.tar.gz"), database)
+
+
+@pytest.mark.parametrize(("name", "tensor"), [("inputs", "pixels"), ("outputs", "probabilities")])
+def test_a_changed_tensor(name: str, tensor: str, small: Archive, tmp_path: Path, database: Engine) -> None:
+    """With a manifest that says so: the rows have the digest of what was recorded."""
+    file = f"program/conformance/{name}.safetensors"
+    changed = small.changed(file, flipped(-3)).listed()
+    error = refused(changed.write(tmp_path / "a.tar.gz"), database)
+    assert f"tensor {tensor}: contents with the recorded digest are missing" in str(error)
 
 
 def test_a_changed_hash(small: Archive, tmp_path: Path, fails: Fails) -> None:

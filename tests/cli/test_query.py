@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pipeline import FIXTURES, Presk
 
+from presk_db.cli.query import answer_csv, answer_json, answer_text
 from presk_db.errors import QueryBad
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
@@ -70,12 +71,27 @@ def test_an_unknown_name_lists_the_known() -> None:
         query_sql("nonsense")
 
 
-def test_csv_and_json_hold_the_same_rows(tmp_path: Path, engine: Engine) -> None:
-    from_database = answer(engine, query_sql("forms_by_use"), 1)
-    text = io.StringIO()
-    csv.writer(text).writerows([from_database.columns, *from_database.rows])
-    assert json.loads(json.dumps(from_database.rows)) == [list(row) for row in from_database.rows]
-    assert text.getvalue().splitlines()[0] == ",".join(from_database.columns)
+def test_csv_and_json_hold_the_same_rows(engine: Engine) -> None:
+    found = answer(engine, query_sql("forms_by_use"), 1)
+    assert json.loads(answer_json(found)) == [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    lines = list(csv.reader(io.StringIO(answer_csv(found))))
+    assert lines == [list(found.columns), *([str(v) for v in row] for row in found.rows)]
+
+
+def test_values_of_every_kind(engine: Engine) -> None:
+    sql = "select x'00ff' as bytes, null as n, 9e999 as large, -9e999 as small, 'a' || char(10) || 'b' as text, 0.5 as half"
+    found = answer(engine, sql, None)
+    row = {"bytes": "00ff", "n": None, "large": "inf", "small": "-inf", "text": "a\nb", "half": 0.5}
+    assert json.loads(answer_json(found), parse_constant=pytest.fail) == [row]
+    assert list(csv.reader(io.StringIO(answer_csv(found))))[1] == ["00ff", "", "inf", "-inf", "a\nb", "0.5"]
+    assert answer_text(found).splitlines()[1].split() == ["00ff", "inf", "-inf", "a\\nb", "0.5"]
+
+
+def test_json_refuses_two_columns_of_one_name(engine: Engine) -> None:
+    found = answer(engine, "select 1 as x, 2 as x", None)
+    with pytest.raises(QueryBad, match="E5006 SQL: two columns are named x"):
+        answer_json(found)
+    assert answer_csv(found) == "x,x\n1,2"
 
 
 DEAD = """

@@ -191,7 +191,7 @@ def test_selection(engine: Engine) -> None:
     assert find_recording(engine, first.digest) == third  # equal recordings: the newest
     assert list_recordings(engine) == (first, second, third)
     assert third.weights_seed == 2**64 - 1 and read_graph(engine, 3) == "graph text\n"
-    with pytest.raises(RecordingUnknown, match=r"E5003 zzz: .*there are b, a; 'presk db list'"):
+    with pytest.raises(RecordingUnknown, match=r"E5003 zzz: .*there are b, a; 'presk list'"):
         find_recording(engine, "zzz")
     with pytest.raises(RecordingUnknown, match="E5003"):
         find_recording(engine, second.digest[:3])

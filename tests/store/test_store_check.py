@@ -22,6 +22,7 @@ FAULTS = {
     "delete from kernel_statements where kind = 'end'": "kernel",
     "update tensor_chunks set data = x'00'": "tensor_chunks",
     "update tensor_chunks set number = 7": "tensor_chunks",
+    "delete from tensor_chunks": "tensors: recording 1 has no contents of the input",
     "update frame_slots set offset = 0": "recording 1: buffers",
     "update call_locals set last_operation = 37 where buffer > 15": "recording 1: buffers",
     "update arenas set bytes = bytes - 64": "recording 1: a buffer lies outside",
