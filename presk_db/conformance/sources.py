@@ -23,7 +23,9 @@ def recorded_source(engine: Engine, recording: StoredRecording, given: str | Non
     missing or changed.
     """
     path = given or weights_path(engine, recording.id)
-    if path is None or not Path(path).exists():
+    if path is None:
+        raise WeightsNotFound("no weights file came with the recording: give --weights", recording.name)
+    if not Path(path).exists():
         raise WeightsNotFound("the weights are not where they were: give --weights", str(path))
     source = open_weights(path)
     if source.digest() != recording.weights_digest:

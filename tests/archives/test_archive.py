@@ -229,6 +229,10 @@ def test_weights_of_a_file(tmp_path: Path, empty: Engine, presk: Presk, fails: F
     assert said.status == 0, said.err
     assert gzip.decompress((tmp_path / "again.tar.gz").read_bytes()) == tar
 
+    bare = tmp_path / "bare.db"
+    assert presk("import", tmp_path / "without.tar.gz", "--db", bare).status == 0
+    line = fails("E7004", "archive", "latest", "--with-weights", "-o", tmp_path / "again.tar.gz", "--db", bare)
+    assert line.endswith("E7004 tiny: no weights file came with the recording: give --weights")
     assert "give --weights" in fails("E7004", "verify", tmp_path / "without.tar.gz")
     write_safetensors(tmp_path / "other.safetensors", {"x": np.zeros(1, np.float32)})
     fails("E7004", "verify", tmp_path / "without.tar.gz", "--weights", tmp_path / "other.safetensors")
