@@ -21,8 +21,7 @@ def decode_graph(graph: Graph, count: int, tokens: str = "tokens", name: str = "
     """The step of `count` tokens of a forward pass whose input `tokens` has its positions along the last axis.
 
     Its inputs are those of the forward pass, `tokens` with `count` positions; `pos`, the position of the first of them;
-    and the caches, which it gives back. A parameter that is gathered from and read otherwise too (a tied head) is two, of
-    the same tensors, so that each can lie in memory as it is read. Raises EntryBad (E1203) where a position would need later ones.
+    and the caches, which it gives back. Raises EntryBad (E1203) where a position would need later ones.
     """
     given = dict(graph.inputs)
     if tokens not in given or not given[tokens].shape or given[tokens].kind != "int":
@@ -34,10 +33,8 @@ def decode_graph(graph: Graph, count: int, tokens: str = "tokens", name: str = "
     names = [n for n, _ in graph.parameters] + [n for n, _ in graph.inputs]
     trace = Trace(None)
     states = tuple(Rows(axis) if n == tokens else None for n in names)
-    made = Step(graph.entry, states, sizes, trace, tables=_gathered(graph)).stepped()
+    made = Step(graph.entry, states, sizes, trace, top=True).stepped()
     parameters = {n: (p, ("full", i)) for i, (n, p) in enumerate(graph.parameters)}
-    others = [o for o in made.origins if o[0] == "other"]
-    parameters.update({f"{names[i]}.head": (graph.parameters[i][1], ("other", i)) for _, i in others})
     inputs: dict[str, tuple[Input, Origin]] = {n: (i, ("full", names.index(n))) for n, i in given.items()}
     inputs[tokens] = _resized(given[tokens], axis, count), ("row", names.index(tokens))
     inputs["pos"] = Input("int", (), sizes.length - count + 1), ("pos",)
@@ -54,12 +51,6 @@ def decode_graph(graph: Graph, count: int, tokens: str = "tokens", name: str = "
         tuple((n, i) for n, (i, _) in inputs.items()),
         (*graph.results, *labels),
     )
-
-
-def _gathered(graph: Graph) -> frozenset[int]:
-    """The parameters from which the entry gathers rows, by their variables' ids."""
-    parameters = {v.id for v in graph.entry.parameters[: len(graph.parameters)]}
-    return frozenset(e.inputs[0].id for e in graph.entry.equations if e.op == "gather") & parameters
 
 
 def _resized(i: Input, axis: int, count: int) -> Input:

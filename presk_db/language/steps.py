@@ -13,9 +13,7 @@ from presk_db.language.primitives import ELEMENTWISE, MARKS, broadcast_to, put_r
 from presk_db.language.tracing import Tensor, Trace, emit, emit_many, inside
 
 Origin = tuple[Any, ...]
-"""What a parameter of a step's function stands for: ("row", i), ("full", i), ("rows", i, axis), ("pos",), ("cache", n).
-
-At the top, ("other", i) is a parameter that is gathered from, for its other uses."""
+"""What a parameter of a step's function stands for: ("row", i), ("full", i), ("rows", i, axis), ("pos",), ("cache", n)."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +39,15 @@ class Step:
     """One function, its equations made again for the rows of a step. `states` are its parameters'.
 
     Of a fold's body the first `carried` parameters are carried, the next `stacked` ones layers; caches count as layers.
-    `tables` is given for the entry alone: the parameters that are gathered from. What depends on no token is made only
-    where it is needed: whole, or its rows along an axis.
+    What depends on no token is made only where it is needed: whole, or its rows along an axis.
     """
 
     def __init__(
         self, f: Function, states: tuple[Rows | None, ...], sizes: Sizes, trace: Trace, *,
-        carried: int = 0, stacked: int = 0, tables: frozenset[int] | None = None,
+        carried: int = 0, stacked: int = 0, top: bool = False,
     ) -> None:  # fmt: skip
-        self.f, self.sizes, self.trace = f, sizes, trace
+        self.f, self.sizes, self.trace, self.top = f, sizes, trace, top
         self.carried, self.stacked = carried, stacked
-        self.top, self.tables = tables is not None, tables or frozenset()
         self.made = {v.id: e for e in f.equations for v in e.outputs}
         self.number = {v.id: i for i, v in enumerate(f.parameters)}
         self.states = {v.id: s for v, s in zip(f.parameters, states, strict=True) if s is not None}
@@ -129,18 +125,13 @@ class Step:
             return self.tensors[v.id]
         e = self.made.get(v.id)
         if e is None:
-            other = "other" if v.id in self.tables else "full"
-            self.tensors[v.id] = self.parameter((other, self.number[v.id]), v, v.shape)
+            self.tensors[v.id] = self.parameter(("full", self.number[v.id]), v, v.shape)
             return self.tensors[v.id]
         inputs = [self.full(x) for x in e.inputs]
         with self.at(e):
             outputs = emit_many(e.op, inputs, [(o.kind, o.shape, o.limit) for o in e.outputs], dict(e.attributes))
         self.tensors.update((o.id, t) for o, t in zip(e.outputs, outputs, strict=True))
         return self.tensors[v.id]
-
-    def table(self, v: Var) -> Tensor:
-        """A table whose rows are gathered: of `tables`, apart from the parameter for their other uses."""
-        return self.parameter(("full", self.number[v.id]), v, v.shape) if v.id in self.tables else self.full(v)
 
     def rows(self, v: Var, axis: int) -> Tensor:
         """The step's rows along `axis` of a value that depends on no token."""
@@ -236,7 +227,7 @@ class Step:
             return state, [self.operand(v, state.row) for v in e.inputs]
         if e.op == "gather" and first is None:
             index = self.states[e.inputs[1].id]
-            return Rows(index.row, index.key), [self.table(e.inputs[0]), self.tensors[e.inputs[1].id]]
+            return Rows(index.row, index.key), [self.full(e.inputs[0]), self.tensors[e.inputs[1].id]]
         if first is None or len(e.inputs) > 1:
             self.refuse(e, "mixes positions")
         row, key = self.moved(e, first.row), None if first.key is None else self.moved(e, first.key)

@@ -7,6 +7,7 @@ from typing import Any
 from presk_db.errors import DimensionBad, ModelUnknown
 from presk_db.language.decoding import decode_graph
 from presk_db.language.graph import Graph, Input
+from presk_db.language.tied import untied_graph
 from presk_db.language.tracing import graph_from_entry
 
 
@@ -60,11 +61,16 @@ class Model:
         return graph if found.derived is None else found.derived(graph, dims)
 
 
+def forward_entry(inputs: Callable[[Mapping[str, int]], dict[str, Input]], function: Callable[..., Any]) -> Entry:
+    """A forward pass, whose tied head is read apart from the embedding."""
+    return Entry(inputs, function, lambda graph, dims: untied_graph(graph))
+
+
 def decode_entry(forward: Entry, longest: int) -> Entry:
     """The step of C tokens that follows from a forward pass over at most `longest` tokens."""
     return Entry(
         forward.inputs,
         forward.function,
-        lambda graph, dims: decode_graph(graph, dims["C"]),
+        lambda graph, dims: decode_graph(untied_graph(graph), dims["C"]),
         {"C": (1, longest)},
     )

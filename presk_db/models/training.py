@@ -16,7 +16,7 @@ from presk_db.language.optimizers import adamw, clip_factor, mapped, sgd
 from presk_db.language.parameters import int_input, real_input, scalar_input
 from presk_db.language.primitives import broadcast_to, const, reshape, site, sum, update
 from presk_db.language.tracing import Record, Tensor, flatten, fold, function, rebuilt
-from presk_db.models.model import Entry, decode_entry
+from presk_db.models.model import Entry, decode_entry, forward_entry
 
 CLIP = 1.0
 """The largest norm of a gradient that train_step leaves as it is."""
@@ -51,7 +51,7 @@ def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: i
 
     functions = _functions(function(forward), vocabulary)
     inputs = {"loss": batch, "loss_grad": batch, "train_step": with_moments, "train_step_sgd": with_rate}
-    whole = Entry(tokens, forward)
+    whole = forward_entry(tokens, forward)
     return {
         "forward": whole,
         "decode": decode_entry(whole, longest),
