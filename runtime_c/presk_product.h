@@ -44,6 +44,9 @@
 #endif
 enum { PRESK_ROWS = TILE_ROWS, PRESK_COLUMNS_F32 = 16, PRESK_COLUMNS_F64 = 8 };
 
+/* The panels that one row meets side by side: their sums are four or eight vectors. */
+enum { PRESK_WIDE = PRESK_VECTOR_BYTES > 16 ? 4 : 2 };
+
 static inline ptrdiff_t presk_least(ptrdiff_t a, ptrdiff_t b)
 {
     return a < b ? a : b;
@@ -64,6 +67,8 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 
 #define TILE presk_tile_f32
 #define TILE_INNER presk_tile_rows_f32
+#define TILE_WIDE presk_tile_wide_f32
+#define TILE_WIDE_INNER presk_tile_panels_f32
 #define TILE_ELEMENT float
 #define TILE_B float
 #define TILE_VECTOR presk_f32_vector
@@ -71,10 +76,13 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_ACROSS PRESK_TILE_VECTORS
 #define TILE_PAIRS 0
 #define TILE_READ(b, i, j, stride) (b)[(i) * (stride) + (j)]
+#define TILE_STRIDE TILE_COLUMNS
 #include "presk_product_tile.h"
 
 #define TILE presk_tile_f64
 #define TILE_INNER presk_tile_rows_f64
+#define TILE_WIDE presk_tile_wide_f64
+#define TILE_WIDE_INNER presk_tile_panels_f64
 #define TILE_ELEMENT double
 #define TILE_B double
 #define TILE_VECTOR presk_f64_vector
@@ -82,6 +90,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_ACROSS PRESK_TILE_VECTORS
 #define TILE_PAIRS 0
 #define TILE_READ(b, i, j, stride) (b)[(i) * (stride) + (j)]
+#define TILE_STRIDE TILE_COLUMNS
 #include "presk_product_tile.h"
 
 /* Two bfloat16 in a 32-bit lane, the first in its low half; on a big-endian machine the halves are read apart. */
@@ -92,6 +101,8 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #endif
 #define TILE presk_tile_bf16
 #define TILE_INNER presk_tile_rows_bf16
+#define TILE_WIDE presk_tile_wide_bf16
+#define TILE_WIDE_INNER presk_tile_panels_bf16
 #define TILE_ELEMENT float
 #define TILE_B presk_bf16
 #define TILE_VECTOR presk_f32_vector
@@ -99,6 +110,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_ACROSS 1 /* the pairs take registers too */
 #define TILE_PAIRS 1
 #define TILE_READ(b, i, j, stride) presk_f32_from_bf16((b)[(i) / 2 * (stride) + 2 * (j) + (i) % 2])
+#define TILE_STRIDE (2 * TILE_COLUMNS)
 #include "presk_product_tile.h"
 #if defined(PRESK_VECTORS_WERE_ON)
 #undef PRESK_VECTORS
@@ -193,6 +205,10 @@ static inline void presk_strip_f32_from_bf16(float *restrict to, ptrdiff_t width
                 for (ptrdiff_t j = 0; j < 64 / (ptrdiff_t)sizeof(TO); j++) {                                          \
                     to[i * width + j] = READ(from[j + i * down]);                                                     \
                 }                                                                                                     \
+            }                                                                                                         \
+        } else if (width == 1 && count == 1 && down == 1) {                                                           \
+            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
+                to[i] = READ(from[i]);                                                                                \
             }                                                                                                         \
         } else if (across == 1) {                                                                                     \
             for (ptrdiff_t i = 0; i < k; i++) {                                                                       \

@@ -7,7 +7,7 @@ from presk_db.kernels.c_text import PRIMARY, STORED, affine_text
 from presk_db.kernels.c_tiles import TilePrinter
 from presk_db.kernels.ir import Kernel, Loop
 from presk_db.kernels.legality import product_units, scratch_of
-from presk_db.kernels.products import Operand, Product
+from presk_db.kernels.products import Operand, Product, sizes_of
 from presk_db.kernels.schedule import ProductTile, Schedule
 
 
@@ -23,6 +23,7 @@ class ProductPrinter(TilePrinter):
         self.taken.update((first, last, scratch))
         self.prepare(product)
         self.size = scratch_of(kernel, Schedule(product=tile))
+        self.wide = tile.right == "packed" and not tile.depth and sizes_of(product, kernel).rows == 1
 
     def print_body(self) -> None:
         """The function's statements, between its braces."""
@@ -45,7 +46,11 @@ class ProductPrinter(TilePrinter):
             self._pack_rows()
             with ExitStack() as loops:
                 columns, tiles = self._column_loop, self._tile_loop
-                if tile.outer == "rows":
+                if self.wide:
+                    loops.enter_context(self.braces(tiles()))
+                    self._tile_rows()
+                    self._wide_columns()
+                elif tile.outer == "rows":
                     loops.enter_context(self.braces(tiles()))
                     self._tile_rows()
                     loops.enter_context(self.braces(columns()))
@@ -89,10 +94,33 @@ class ProductPrinter(TilePrinter):
             self.line(f"(void){n['group']};")
 
     def _column_loop(self) -> str:
-        column, chunk = self.n["column"], self.n["chunk"]
+        column = self.n["column"]
+        begin, end = self._columns_of_chunk()
+        return f"for (ptrdiff_t {column} = {begin}; {column} < {end}; {column} += {self.width})"
+
+    def _columns_of_chunk(self) -> tuple[str, str]:
+        """The chunk's first column, and the one behind its last."""
         wide = self.width * self.tile.panels
-        end = f"presk_least({chunk} * {wide} + {wide}, {self.extent(self.product.column)})"
-        return f"for (ptrdiff_t {column} = {chunk} * {wide}; {column} < {end}; {column} += {self.width})"
+        begin = f"{self.n['chunk']} * {wide}"
+        return begin, f"presk_least({begin} + {wide}, {self.extent(self.product.column)})"
+
+    def _wide_columns(self) -> None:
+        """One row: several panels side by side, then the epilogue of each."""
+        n, width = self.n, self.width
+        begin, end = self._columns_of_chunk()
+        wide, column, apart = n["wide"], n["column"], self._panel_lines()
+        loop = f"for (ptrdiff_t {wide} = {begin}; {wide} < {end}; {wide} += PRESK_WIDE * {width})"
+        with self.braces(loop):
+            self._packed_right(wide)
+            self.line(f"const ptrdiff_t {n['ahead']} = presk_least({end} - {wide}, PRESK_WIDE * {width});")
+            self.line(f"_Alignas(64) {self.element} {n['sums']}[PRESK_WIDE * {width}];")
+            self.line(f"memset({n['sums']}, 0, sizeof {n['sums']});")
+            panels = f"({n['ahead']} + {width - 1}) / {width}"
+            sums = f"{n['right']}, {apart} * {width}, {n['sums']}"
+            self.line(f"presk_tile_wide_{self._tile_type()}({panels}, {self._k()}, {self._packed()}, {sums});")
+            last = f"{wide} + {n['ahead']}"
+            with self.braces(f"for (ptrdiff_t {column} = {wide}; {column} < {last}; {column} += {width})"):
+                self.epilogue(self.product, f"{n['sums']} + ({column} - {wide})")
 
     def _tile_loop(self) -> str:
         tile = self.n["tile"]
@@ -122,10 +150,7 @@ class ProductPrinter(TilePrinter):
         extent = self.extent(self.product.column)
         left_over = f"presk_least({extent} - {column}, {self.width})"
         if self.tile.right == "packed":
-            assert source is not None
-            pairs = source.type == "bf16"
-            k = f"({self._k()} + {self._k()} % 2)" if pairs and self.bounds[self.product.k.var] % 2 else self._k()
-            self.line(f"const {STORED[source.type]} *const {n['right']} = {source.array} + {column} * {k};")
+            self._packed_right(column)
         elif self.tile.right == "inside":
             self._pack(self.product.right, self.product.column, column, n["panel"], left_over, str(self.width))
             self.line(f"const {self.element} *const {n['right']} = {n['panel']};")
@@ -139,6 +164,18 @@ class ProductPrinter(TilePrinter):
                     self.line(f"{n['right']} = {n['panel']};")
                     self.line(f"{n['stride']} = {self.width};")
 
+    def _packed_right(self, column: str) -> None:
+        """`right`: where the panel from this column on begins in the packed weight."""
+        source = self.product.right.source
+        assert source is not None
+        begin = f"{source.array} + {column} * {self._panel_lines()}"
+        self.line(f"const {STORED[source.type]} *const {self.n['right']} = {begin};")
+
+    def _panel_lines(self) -> str:
+        """The k's that a panel holds: in pairs an even number."""
+        odd = self._pairs() and self.bounds[self.product.k.var] % 2
+        return f"({self._k()} + {self._k()} % 2)" if odd else self._k()
+
     def _stride(self) -> str:
         if self.tile.right == "direct":
             return self.n["stride"]
@@ -148,9 +185,11 @@ class ProductPrinter(TilePrinter):
         source = self.product.right.source
         return self.tile.right == "packed" and source is not None and source.type == "bf16"
 
+    def _tile_type(self) -> str:
+        return "bf16" if self._pairs() else self.suffix
+
     def _call(self, k: str, left: str, right: str, sums: str) -> None:
-        name = "bf16" if self._pairs() else self.suffix
-        self.line(f"presk_tile_{name}({self.n['rows']}, {k}, {left}, {right}, {self._stride()}, {sums});")
+        self.line(f"presk_tile_{self._tile_type()}({self.n['rows']}, {k}, {left}, {right}, {self._stride()}, {sums});")
 
     def _tile_sums(self) -> None:
         n = self.n

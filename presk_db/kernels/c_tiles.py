@@ -13,6 +13,7 @@ _NAMES = (
     "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
     "packed_rows", "panel", "right", "stride", "sums", "step", "depth", "line", "count", "queries", "keys", "values",
     "score_rows", "weight_rows", "weights", "all", "least",
+    "wide", "ahead",
 )  # fmt: skip
 
 

@@ -232,6 +232,8 @@ GRADIENT = product(
     "in a0: f32[19,26]\nin a1: f32[19,40]\nout a2: bf16[26,40]", "26 40", "a0[i9,i0]", "a1[i9,i1]", "19", "a2[i0,i1]"
 )
 ROW = product("in a0: f32[75]\nin a1: f32[75,90]\nout a2: f32[90]", "90", "a0[i9]", "a1[i9,i0]", "75", "a2[i0]")
+ROW_F64 = ROW.replace("f32", "f64")
+ROW_BF16 = product("in a0: f32[37]\nin a1: bf16[37,90]\nout a2: f32[90]", "90", "a0[i9]", "a1[i9,i0]", "37", "a2[i0]")
 PACKED_BF16 = product(
     "in a0: bf16[15,37]\nin a1: bf16[40,37]\nout a2: bf16[15,40]", "15 40", "a0[i0,i9]", "a1[i1,i9]", "37", "a2[i0,i1]"
 )
@@ -325,6 +327,8 @@ NESTS: dict[str, Kernel] = {
         "tied": TIED,
         "gradient": GRADIENT,
         "row": ROW,
+        "row f64": ROW_F64,
+        "row bf16": ROW_BF16,
         "packed bf16": PACKED_BF16,
         "run-time extents": RUNTIME,
         "causal attention": attention("f32", 37, 37, 2, 1, 16, 24, "i2+1"),
