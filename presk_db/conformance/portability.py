@@ -1,10 +1,10 @@
 """The portability matrix: one set of emitted programs on every target, and one table of the hashes of their outputs.
 
-    python -m presk_db.conformance.portability [--only TEXT|TEXT] [--markdown FILE]
+    python -m presk_db.conformance.portability [--only TEXT|TEXT] [--programs TEXT|TEXT] [--markdown FILE]
 
-A cell is the SHA-256 of the output file, cut short, where every thread count gave the same bytes. A target whose
-compiler or machine is missing is named as not run. The status is 1 unless a target ran and every cell is the native
-run's.
+A cell is the SHA-256 of the output file (of what a program printed, where that is a text), cut short, where every thread
+count gave the same bytes. A target whose compiler or machine is missing is named as not run. The status is 1 unless a
+target ran and every cell is the native run's.
 """
 
 import argparse
@@ -19,14 +19,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic
 
-from presk_db.conformance.portability_programs import Program, emitted_programs, file_digest
+from presk_db.conformance.portability_programs import (
+    RECIPES,
+    Program,
+    emitted_programs,
+    file_digest,
+    text_digest,
+)
 from presk_db.conformance.portability_targets import TARGETS, Target, chosen
 from presk_db.resources import resource_folder
 
 SHOWN = 8
 """The digits of a hash in the table."""
 
-UNITS = ("main.c", "model.c", "kernels.c")
 _HELLO = (
     '#include <math.h>\n#include <stdio.h>\nint main(void) { puts(sqrt(4.0) == 2.0 ? "good" : "bad"); return 0; }\n'
 )
@@ -114,7 +119,7 @@ def outcome(target: Target, programs: Sequence[Program], folder: Path) -> Outcom
     failures: list[str] = []
     try:
         strict = strict_flags(target, programs[0])
-        objects = _runtime(target, strict, folder)
+        objects = _runtime(target, strict, folder, any(p.generates for p in programs))
     except Refused as e:
         return _without_runtime(target, str(e))
     for program in programs:
@@ -138,13 +143,17 @@ def _without_runtime(target: Target, said: str) -> Outcome:
     return Outcome(target, failures=(f"{target.name}: {said}",))
 
 
-def _runtime(target: Target, strict: Sequence[str], folder: Path) -> list[str]:
-    """The runtime's objects for this target, made once a folder."""
-    objects = []
-    for source in sorted(resource_folder("runtime_c").glob("presk_*.c")):
+def _runtime(target: Target, strict: Sequence[str], folder: Path, generates: bool) -> list[str]:
+    """The runtime's objects for this target, made once a folder; on request those for texts too."""
+    objects, runtime = [], resource_folder("runtime_c")
+    for source in [
+        *sorted(runtime.glob("presk_*.c")),
+        *(sorted(runtime.glob("generate/presk_*.c")) if generates else ()),
+    ]:
         out = folder / f"{source.stem}.o"
         if not out.exists():
-            command_output([*compile_command(target, strict), "-c", "-o", str(out), str(source)])
+            command = [*compile_command(target, strict), f"-I{runtime}", "-c", "-o", str(out), str(source)]
+            command_output(command)
         objects.append(str(out))
     return objects
 
@@ -152,16 +161,20 @@ def _runtime(target: Target, strict: Sequence[str], folder: Path) -> list[str]:
 def _hashes(
     target: Target, program: Program, strict: Sequence[str], objects: Sequence[str], folder: Path
 ) -> dict[tuple[str, int | None], str]:
-    """The output file's SHA-256 by thread count."""
+    """The SHA-256 of the output file, or of what was printed, by thread count."""
     executable, outputs = folder / "main", folder / "outputs.safetensors"
-    units = [str(program.folder / unit) for unit in UNITS]
+    units = [str(program.folder / unit) for unit in program.units]
     command_output([*compile_command(target, strict), *units, *objects, "-o", str(executable), "-lm"])
     found: dict[tuple[str, int | None], str] = {}
     for threads in target.threads:
         outputs.unlink(missing_ok=True)
         environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
-        command_output([*target.runner, str(executable), *program.arguments, "-o", str(outputs)], environment)
-        found[program.name, threads] = file_digest(outputs)
+        command = [*target.runner, str(executable), *program.arguments]
+        if program.generates:
+            found[program.name, threads] = text_digest(command_output(command, environment))
+        else:
+            command_output([*command, "-o", str(outputs)], environment)
+            found[program.name, threads] = file_digest(outputs)
     return found
 
 
@@ -214,12 +227,15 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description="The portability matrix.")
     parser.add_argument("--only", default="", help="texts, separated by |, one of which a target's name must hold")
     parser.add_argument("--markdown", type=Path, help="also write the table to this file")
+    parser.add_argument("--programs", default="", help="the same for the names of the columns")
     options = parser.parse_args(arguments)
-    targets = chosen(options.only, TARGETS)
+    targets, recipes = chosen(options.only, TARGETS), chosen(options.programs, RECIPES)
     if not targets:
         parser.error(f"no target's name holds {options.only!r}")
+    if not recipes:
+        parser.error(f"no program's name holds {options.programs!r}")
     with tempfile.TemporaryDirectory(prefix="presk-programs-") as name:
-        programs = emitted_programs(Path(name))
+        programs = emitted_programs(Path(name), recipes)
         outcomes = matrix(programs, targets, _say)
     text = table(programs, outcomes) + "\n" + summary(programs, outcomes) + "\n"
     print(text, end="")

@@ -10,9 +10,11 @@ from typing import Any
 import numpy as np
 
 from presk_db.checkpoints.safetensors_write import write_safetensors
+from presk_db.conformance.generate import Generator, Request
 from presk_db.draw import drawn_input
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
+from presk_db.native.sampling import Sampling
 from presk_db.recording.events import Recording
 from presk_db.resources import resource_folder
 from presk_db.specs.record import recorded
@@ -34,6 +36,13 @@ SMOLLM2: dict[str, Any] = {
 }  # fmt: skip
 """SmolLM2-135M's first two layers at their real widths, with a small vocabulary."""
 
+STEP: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "intermediate_size": 176, "vocab_size": 96, "max_position_embeddings": 32,
+    "rms_norm_eps": 1e-5, "tie_word_embeddings": True, "initializer_range": 0.5,
+}  # fmt: skip
+"""A small model of SmolLM2's form, whose weights are so far apart that its texts are not the likeliest tokens alone."""
+
 INPUT_TENSORS = {"x": (48,), "a": (2, 3, 70), "s": (9, 4)}
 """The real inputs of the entry with every primitive, and its state."""
 
@@ -51,7 +60,8 @@ SPECIALS = (
 class Recipe:
     """What `presk record` is asked for: a config or a Python file under fixtures/, dimensions and a type.
 
-    `special` says that the inputs are those for the entry with every primitive.
+    `special` says that the inputs are those for the entry with every primitive; `generates`, that the entry is `decode`
+    and its program `generate`, whose output is the document of a text.
     """
 
     name: str
@@ -59,30 +69,44 @@ class Recipe:
     dims: Mapping[str, int]
     type: str
     special: bool = False
+    generates: bool = False
 
+
+GENERATE = ("--ids", "1 2 3", "-n", "24", "-t", "0.8", "-s", "7", "--json")
+"""What a program that generates is asked for: a sampled text."""
+
+TEXT = Request(None, (1, 2, 3), 24, 7, Sampling(0.8))
+"""The same, asked of the native executor."""
 
 RECIPES = (
     *(Recipe(f"gpt_{t}", GPT, {"B": 1, "T": 16}, t) for t in ("f64", "f32", "bf16")),
     *(Recipe(f"smollm2_{t}", SMOLLM2, {"B": 1, "T": 8}, t) for t in ("f32", "bf16")),
     *(Recipe(f"primitives_{t}", "portability/primitives.py", {}, t, True) for t in ("f64", "f32", "bf16")),
+    *(Recipe(f"text_{t}", STEP, {}, t, generates=True) for t in ("f32", "bf16")),
 )
 """The matrix's programs, in the order of its columns."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """An emitted program in `folder`, and the SHA-256 of the file that the native run wrote."""
+    """An emitted program in `folder`, and the SHA-256 of what the native run wrote: a file, or a text's document."""
 
     name: str
     folder: Path
     digest: str
+    generates: bool = False
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The C files that are the program's own."""
+        return ("generate.c" if self.generates else "main.c", "model.c", "kernels.c")
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The command line without the output: files that the emission holds."""
+        """The command line without the output: files that the emission holds, or what a text is asked for."""
         weights = self.folder / "weights.safetensors"
-        inputs = ("-i", str(self.folder / "conformance/inputs.safetensors"))
-        return (*inputs, "-w", str(weights)) if weights.exists() else inputs
+        given = GENERATE if self.generates else ("-i", str(self.folder / "conformance/inputs.safetensors"))
+        return (*given, "-w", str(weights)) if weights.exists() else given
 
 
 def special_inputs(seed: int) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
@@ -101,8 +125,12 @@ def emitted_programs(folder: Path, recipes: Sequence[Recipe] = RECIPES) -> list[
         stored = write_recording(engine, recorded_recipe(recipe, folder))
         out = folder / recipe.name
         with emission_reader(engine, stored.id) as reader:
-            emit_to(reader, stored, generator("c_program"), out, {})
-        programs.append(Program(recipe.name, out, file_digest(out / "conformance/outputs.safetensors")))
+            emit_to(reader, stored, generator("c_program"), out, {"serve": recipe.generates})
+        if recipe.generates:
+            digest = text_digest(f"{Generator(engine, stored).generated(TEXT).document()}\n")
+        else:
+            digest = file_digest(out / "conformance/outputs.safetensors")
+        programs.append(Program(recipe.name, out, digest, recipe.generates))
     engine.dispose()
     return programs
 
@@ -118,8 +146,15 @@ def file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
+def text_digest(text: str) -> str:
+    """SHA-256 of a text's UTF-8, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _spec(recipe: Recipe, folder: Path) -> tuple[str, dict[str, Any]]:
     flags: dict[str, Any] = {"type": recipe.type, "dims": recipe.dims, "name": recipe.name, "weights": "seed:1"}
+    if recipe.generates:
+        flags["entry"] = "decode"
     if isinstance(recipe.model, str) and not recipe.special:
         return f"{resource_folder('fixtures') / recipe.model}:forward", flags
     if isinstance(recipe.model, str):

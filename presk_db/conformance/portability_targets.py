@@ -5,6 +5,7 @@ import platform
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 
 THREADS = (1, 2, 3, 7)
 """What OMP_NUM_THREADS is set to where a program is built with OpenMP, if nothing else is said."""
@@ -123,6 +124,18 @@ TARGETS: tuple[Target, ...] = (*_hosts(), *_musl(), *_crossed(), *_wasm(), *_ref
 """All rows, in the table's order."""
 
 
-def chosen(pattern: str, targets: Sequence[Target] = TARGETS) -> list[Target]:
-    """The targets whose name holds one of the texts that `|` separates."""
-    return [t for t in targets if any(word in t.name for word in pattern.split("|"))]
+class Named(Protocol):
+    """What has a name."""
+
+    @property
+    def name(self) -> str:
+        """The name."""
+        ...
+
+
+N = TypeVar("N", bound=Named)
+
+
+def chosen(pattern: str, named: Sequence[N]) -> list[N]:
+    """Those whose name holds one of the texts that `|` separates."""
+    return [n for n in named if any(word in n.name for word in pattern.split("|"))]

@@ -73,6 +73,15 @@ def test_another_bit_is_a_failure(programs: list[Program], gcc_folder: Path, tmp
     assert summary(programs[:1], [found]).endswith("1 failures")
 
 
+def test_a_text_is_the_native_text_and_another_is_a_failure(gcc_folder: Path, tmp_path: Path) -> None:
+    (text,) = emitted_programs(tmp_path, [r for r in RECIPES if r.name == "text_bf16"])
+    assert text.generates and not outcome(GCC, [text], gcc_folder).failures
+    other = dataclasses.replace(text, digest="0" * 64)
+    assert outcome(GCC, [other], gcc_folder).failures == (
+        f"gcc -O1, text_bf16, threads None: {text.digest[:8]} is not native",
+    )
+
+
 def test_a_program_that_does_not_build_is_a_failure(programs: list[Program], gcc_folder: Path, tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(programs[0].folder, broken)
@@ -96,10 +105,13 @@ def test_what_is_missing_is_named_and_never_passes(programs: list[Program]) -> N
 def test_a_matrix_of_nothing_does_not_pass(
     programs: list[Program], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(portability, "emitted_programs", lambda folder: programs[:1])
+    monkeypatch.setattr(portability, "emitted_programs", lambda folder, recipes: programs[:1])
     with pytest.raises(SystemExit, match="2"):
         portability.main(["--only", "vax"])
     assert "no target's name holds 'vax'" in capsys.readouterr().err
+    with pytest.raises(SystemExit, match="2"):
+        portability.main(["--programs", "vax"])
+    assert "no program's name holds 'vax'" in capsys.readouterr().err
     absent = Target("vax -O2", ("vax-gcc",), ("-O2",), needs=("gcc-vax",))
     monkeypatch.setattr(portability, "TARGETS", [absent])
     assert portability.main(["--only", "vax"]) == 1
