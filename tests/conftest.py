@@ -9,6 +9,15 @@ from sqlalchemy import Engine
 from presk_db.cli.main import main
 from presk_db.store.engine import open_database
 
+PARITY_SIZES = {"batch": 2, "tokens": 7, "width": 24, "heads": 4, "kv-heads": 2, "head-dim": 6}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The sizes of what tests/parity compares. They are here because pytest reads options from its first conftest files."""
+    group = parser.getgroup("parity", "sizes of the modules and primitives that are compared with PyTorch")
+    for name, default in PARITY_SIZES.items():
+        group.addoption(f"--{name}", type=int, default=default, metavar="N", help=f"default {default}")
+
 
 @pytest.fixture
 def presk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Presk:
