@@ -122,8 +122,12 @@ def test_one_nest_another_seed_and_a_name_that_is_not_there(nests: Path, cached_
     assert len(first.stdout.splitlines()) == 1
     assert first.stdout.split()[1] != other.stdout.split()[1]
     assert run("moon").stderr == "main: there is no nest moon\n"
-    assert run("-s", "x").stderr == "main: x is no number\n"
-    assert run("moon").returncode == run("-s", "x").returncode == 1
+    seeds = "is no whole number from 0 to 18446744073709551615\n"
+    assert run("-s", "x").stderr == f"main: x {seeds}"
+    assert run("-s", "18446744073709551616").stderr == f"main: 18446744073709551616 {seeds}"
+    assert run("-r", "0").stderr.startswith("main: 0 is no whole number from 1 to ")
+    for arguments in (("moon",), ("-s", "x"), ("-r", "0")):
+        assert run(*arguments).returncode == 1
 
 
 @pytest.mark.parametrize(
