@@ -12,6 +12,9 @@ import numpy as np
 from presk_db.kernels.affine import Affine
 from presk_db.native.numbers import Array
 
+PACKED = 4096
+"""From how many elements on a view is copied, to be read in order."""
+
 
 @dataclass
 class Memory:
@@ -99,8 +102,11 @@ class Access:
         item = flat.itemsize
         return np.ndarray(shape, flat.dtype, flat, self.address.first(frame) * item, strides)
 
-    def rolled(self, frame: Frame, var: str, extent: int) -> Array:
-        """`view` at each of the `extent` values of the sequential loop `var`, along a new first axis."""
+    def rolled(self, frame: Frame, var: str, extent: int, constant: bool) -> Array:
+        """`view` at each of the `extent` values of the sequential loop `var`, along a new first axis.
+
+        `constant`: nothing writes the array while the kernel runs, so that a copy may stay from loop to loop.
+        """
         memory = frame.memory[self.array]
         shape, strides = self._strides(frame, memory)
         flat = memory.flat
@@ -110,7 +116,7 @@ class Access:
         first = self.address.first(frame)
         view: Array = np.ndarray((extent, *shape), flat.dtype, flat, first * item, (step * item, *strides))
         moving = [abs(s) for n, s in zip(shape, strides, strict=True) if n > 1 and s]
-        if step and view.size >= 4096 and moving and min(moving) > item:
+        if constant and step and view.size >= PACKED and moving and min(moving) > item:
             return self._packed(frame, view, first)
         return view
 

@@ -196,14 +196,15 @@ class _Builder:
             s.name for s in nest.body if isinstance(s, Local)
         }
         self.sequential.append(var)
-        loads: list[tuple[str, Access]] = []
+        loads: list[tuple[str, Access, bool]] = []
         for s in nest.body:
             if isinstance(s, Load) and (s.array in self.inputs or (innermost and s.array not in stored)):
                 access = self._access(s.array, s.index)
                 if not access.address.loaded:
-                    loads.append((s.dest, access))
-        steps = self.body(nest.body, budget, frozenset(dest for dest, _ in loads))
-        again = self._again(nest, frozenset(dest for dest, _ in loads)) if innermost else steps
+                    loads.append((s.dest, access, s.array in self.inputs))
+        rolled = frozenset(dest for dest, _, _ in loads)
+        steps = self.body(nest.body, budget, rolled)
+        again = self._again(nest, rolled) if innermost else steps
         self.sequential.pop()
         return _sequential_loop(var, extent, tuple(loads), steps, again)
 
@@ -324,7 +325,7 @@ def _vector_loop(var: str, axis: int, extent: Expression, chunk: int, steps: tup
 def _sequential_loop(
     var: str,
     extent: Expression,
-    loads: tuple[tuple[str, Access], ...],
+    loads: tuple[tuple[str, Access, bool], ...],
     steps: tuple[Step, ...],
     again: tuple[Step, ...],
 ) -> Step:
@@ -333,7 +334,7 @@ def _sequential_loop(
         if most <= 0:
             return
         outer, values = frame.mask, frame.values
-        rolled = [(dest, access.rolled(frame, var, most)) for dest, access in loads]
+        rolled = [(dest, access.rolled(frame, var, most, constant)) for dest, access, constant in loads]
         body = steps
         for k in range(most):
             frame.integers[var] = k

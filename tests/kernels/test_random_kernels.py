@@ -16,6 +16,7 @@ from presk_db.kernels.parser import parse
 from presk_db.kernels.plans import default_schedule
 from presk_db.kernels.schedule import Schedule, Tile
 from presk_db.kernels.tree import nests
+from presk_db.native import access
 from presk_db.native.compiled import compiled_executor
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import canonical
@@ -40,12 +41,16 @@ def test_numpy_is_the_oracle(seed: int) -> None:
     check_kernel(kernel)
     assert parse(kernel.text) == kernel
     arrays, scalars = random_arguments(r, kernel)
-    expected, whole, chunked = ([a.copy() for a in arrays] for _ in range(3))
+    expected, whole, chunked, packed = ([a.copy() for a in arrays] for _ in range(4))
     interpret(kernel, expected, scalars)
     run_kernel(kernel, whole, scalars)
     assert not differing(kernel, expected, whole), kernel.text
     run_kernel(kernel, chunked, scalars, chunk=r.choice((1, 7, 40, 300)))
     assert not differing(kernel, expected, chunked), kernel.text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(access, "PACKED", 1)
+        run_kernel(kernel, packed, scalars, chunk=r.choice((1, 7, 40, 300)))
+    assert not differing(kernel, expected, packed), kernel.text
 
 
 def random_schedule(r: random.Random, kernel: Kernel) -> Schedule:

@@ -9,6 +9,7 @@ from presk_db.errors import InputBad
 from presk_db.kernels.checker import check_kernel
 from presk_db.kernels.ir import Kernel
 from presk_db.kernels.parser import parse
+from presk_db.native import access
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import canonical
 from presk_db.native.vectorize import vectorized_loops
@@ -252,3 +253,40 @@ def test_an_output_must_be_writeable() -> None:
     out.flags.writeable = False
     with pytest.raises(InputBad, match="a1 is written"):
         run_kernel(kernel_of(ONE), [np.zeros(6, np.float32), out], {"n0": 1})
+
+
+FILLED_AGAIN = """
+in a0: f32[3,40,20]
+out a1: f32[3,40,20]
+par i0 < 3
+  par i1 < 40
+    local l0: f32[20]
+    par i2 < 20
+      v0 = load a0[i0,i1,i2]
+      v1 = mul.f32 v0 v0
+      store l0[i2] v1
+    end
+    par i3 < 20
+      v2 = acc.f32 sum
+      seq i4 < i3+1
+        v3 = load l0[i4]
+        fold v2 v3
+      end
+      store a1[i0,i1,i3] v2
+    end
+  end
+end
+"""
+
+
+@pytest.mark.parametrize("chunk", [1, 60, 1 << 14])
+def test_a_local_is_read_as_it_is_now(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "PACKED", 1)
+    x = np.arange(2400, dtype=np.float32).reshape(3, 40, 20) / 64
+    found = np.zeros_like(x)
+    run_kernel(kernel_of(FILLED_AGAIN.lstrip()), [x.reshape(-1), found.reshape(-1)], {}, chunk=chunk)
+    expected, total = np.zeros_like(x), np.zeros((3, 40), np.float32)
+    for n in range(20):
+        total = total + x[..., n] * x[..., n]
+        expected[..., n] = total
+    assert found.tobytes() == expected.tobytes()
