@@ -9,6 +9,7 @@ from sqlalchemy import Engine
 
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
+from presk_db.store.engine import open_database
 from presk_db.store.ingest import write_recording
 from presk_db.store.recordings import StoredRecording
 
@@ -48,6 +49,13 @@ LLAMA: dict[str, Any] = {
     "vocab_size": 11,
 }
 MIXED = 'type = "bf16"\n[sites]\n"*/*norm*" = "f32"\n"forward/block.0" = "f32"\n'
+
+
+def training_step(folder: Path) -> Engine:
+    """A database with one recording: a training step with gathers, scatters, softmax and f64, its forward pass in bf16."""
+    engine = open_database(str(folder / "presk.db"), create=True)
+    stored(engine, config_file(folder, GPT2), dims={"T": 5}, entry="train_step", type="mixed")
+    return engine
 
 
 def config_file(folder: Path, config: Mapping[str, Any]) -> str:

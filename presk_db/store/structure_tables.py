@@ -108,23 +108,25 @@ arenas = table(
 
 # --- totals; local, for they hold times ----------------------------------------------------------------------------
 
+TOTALS = "launches first_operation bytes_read bytes_written arithmetic? nanoseconds?"
+
 kernel_totals = table(
     "kernel_totals",
-    "recording_id kernel_id launches first_operation bytes_read bytes_written arithmetic? nanoseconds?",
+    f"recording_id kernel_id {TOTALS}",
     "recording_id kernel_id",
     refers("kernel_id", "kernels.id"),
 )
 
 line_totals = table(
     "line_totals",
-    "recording_id function source:text launches first_operation bytes_read bytes_written arithmetic? nanoseconds?",
+    f"recording_id function source:text {TOTALS}",
     "recording_id function source",
     within("function", "functions"),
 )
 
 layer_totals = table(
     "layer_totals",
-    "recording_id fold iteration launches first_operation bytes_read bytes_written arithmetic? nanoseconds?",
+    f"recording_id fold iteration {TOTALS}",
     "recording_id fold iteration",
     within("fold", "folds"),
 )

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pipeline import GPT2, config_file, stored
+from pipeline import GPT2, config_file, stored, training_step
 from sqlalchemy import Engine
 
 from presk_db.conformance import scop_matrix
@@ -15,7 +15,7 @@ from presk_db.errors import BuildFailed, ScopsDisagree
 from presk_db.kernels.c_nest import c_nest, nest_prototype
 from presk_db.kernels.parser import parse
 from presk_db.resources import resource_folder
-from presk_db.store.engine import open_database, reading
+from presk_db.store.engine import reading
 from presk_db.store.recordings import find_recording
 from tests.kernels.schedule_kernels import NESTS
 from tests.tools import needs
@@ -42,10 +42,7 @@ def clang() -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    folder = tmp_path_factory.mktemp("polly")
-    engine = open_database(str(folder / "presk.db"), create=True)
-    stored(engine, config_file(folder, GPT2), dims={"T": 5}, entry="train_step", type="mixed")
-    return engine
+    return training_step(tmp_path_factory.mktemp("polly"))
 
 
 def test_they_agree_on_every_nest_of_a_training_step(engine: Engine) -> None:

@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from pipeline import GPT2, Presk, config_file, stored
+from pipeline import Presk, training_step
 from sqlalchemy import Engine
 
 from presk_db.conformance import polyhedral
@@ -227,10 +227,7 @@ def test_an_integer_that_is_the_same_throughout_is_a_parameter() -> None:
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    folder = tmp_path_factory.mktemp("proofs")
-    engine = open_database(str(folder / "presk.db"), create=True)
-    stored(engine, config_file(folder, GPT2), dims={"T": 5}, entry="train_step", type="mixed")
-    return engine
+    return training_step(tmp_path_factory.mktemp("proofs"))
 
 
 def test_a_recording_is_proved_and_its_verdicts_are_rows(engine: Engine) -> None:

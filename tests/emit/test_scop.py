@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from pipeline import GPT2, config_file, stored
+from pipeline import training_step
 from sqlalchemy import Engine
 
 from presk_db.emit.emission import emit_to
@@ -16,7 +16,6 @@ from presk_db.kernels.ir import Array
 from presk_db.native.execute import run_kernel
 from presk_db.native.numbers import STORAGE, bf16_from_f32, canonical
 from presk_db.store.emission import emission_reader
-from presk_db.store.engine import open_database
 from presk_db.store.read import read_kernels
 from presk_db.store.recordings import find_recording
 
@@ -25,11 +24,7 @@ Compiler = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    """A training step with gathers, scatters, softmax and f64, its forward pass in bf16."""
-    folder = tmp_path_factory.mktemp("scop")
-    engine = open_database(str(folder / "presk.db"), create=True)
-    stored(engine, config_file(folder, GPT2), dims={"T": 5}, entry="train_step", type="mixed")
-    return engine
+    return training_step(tmp_path_factory.mktemp("scop"))
 
 
 @pytest.fixture(scope="module")
