@@ -217,8 +217,8 @@ class LoopPrinter(StatementPrinter):
 
 
 def _lane_sums(nest: Nest, accs: Mapping[str, Acc]) -> list[str]:
-    """The accumulators that add in lanes in the loop."""
-    return [s.acc for s in nest.body if isinstance(s, Fold) and accs[s.acc].kind == "lanes"]
+    """The accumulators that add in lanes in the loop, each once however many folds of the body it takes."""
+    return list(dict.fromkeys(s.acc for s in nest.body if isinstance(s, Fold) and accs[s.acc].kind == "lanes"))
 
 
 def _is_light(nest: Nest) -> bool:

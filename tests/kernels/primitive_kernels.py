@@ -1,12 +1,13 @@
 """primitive_kernels: the kernels that every primitive of the language becomes, at shapes with 0, 1, odd and large extents."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from presk_db.kernels.affine import Affine
-from presk_db.kernels.ir import Kernel, Loop, Statement
+from presk_db.kernels.ir import Kernel, Load, Local, Loop, Statement, Store
+from presk_db.kernels.tree import Nest, tree
 from presk_db.language import nn
 from presk_db.language import primitives as p
 from presk_db.language.gradients import value_and_grad
@@ -171,6 +172,22 @@ def emptied(kernel: Kernel, kind: str) -> Kernel:
     return replace(kernel, statements=tuple(changed(s) for s in kernel.statements))
 
 
+def is_defined(kernel: Kernel) -> bool:
+    """Whether every local that a loop with iterations loads is also stored by one: else its elements have no value."""
+
+    def run(nodes: Sequence[Statement | Nest]) -> Iterator[Statement]:
+        for node in nodes:
+            if not isinstance(node, Nest):
+                yield node
+            elif node.loop.extent != Affine():
+                yield from run(node.body)
+
+    reached = list(run(tree(kernel)))
+    stored = {s.array for s in reached if isinstance(s, Store)}
+    local = {s.name for s in reached if isinstance(s, Local)}
+    return all(s.array in stored for s in reached if isinstance(s, Load) and s.array in local)
+
+
 def primitive_kernels(cases: list[Case]) -> dict[str, tuple[str, Kernel]]:
     """Each distinct kernel of these cases with its case's name and type, by digest; of each name one with empty loops."""
     found: dict[str, tuple[str, Kernel]] = {}
@@ -183,7 +200,8 @@ def primitive_kernels(cases: list[Case]) -> dict[str, tuple[str, Kernel]]:
                 found.setdefault(kernel.digest, (name, kernel))
                 for kind in ("par", "seq") if name not in names else ():
                     empty = emptied(kernel, kind)
-                    found.setdefault(empty.digest, (f"{name}, {kind} of nothing", empty))
+                    if is_defined(empty):
+                        found.setdefault(empty.digest, (f"{name}, {kind} of nothing", empty))
             if any(isinstance(s, Loop) for k in kernels for s in k.statements):
                 names.add(name)
     return found

@@ -301,6 +301,22 @@ par i0 < GG
 end
 """
 
+TWO_FOLDS = """
+in a0: f32[70,33]
+in a1: f32[70]
+out a2: f32[33]
+par i0 < 33
+  v0 = acc.f32 lanes
+  seq i1 < 70
+    v1 = load a0[i1,i0]
+    fold v0 v1
+    v2 = load a1[i1]
+    fold v0 v2
+  end
+  store a2[i0] v0
+end
+"""
+
 
 def attention(
     type_: str, t: int, s: int, h: int, g: int, d: int, e: int, keys: str, rows: str = "", runtime: str = ""
@@ -347,6 +363,7 @@ NESTS: dict[str, Kernel] = {
         "gather": GATHER,
         "flat": FLAT,
         "triangle": TRIANGLE,
+        "two folds of one sum": TWO_FOLDS,
     }.items()
 }
 for _kernel in NESTS.values():
