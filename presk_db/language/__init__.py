@@ -3,6 +3,24 @@
 from presk_db import language as L
 """
 
+from presk_db.language.elementwise import (
+    absolute,
+    cos,
+    equal,
+    erf,
+    exp,
+    expm1,
+    gelu,
+    log,
+    log1p,
+    maximum,
+    minimum,
+    sigmoid,
+    silu,
+    sin,
+    sqrt,
+    tanh,
+)
 from presk_db.language.gradients import grad, value_and_grad
 from presk_db.language.nn import (
     attention,
@@ -17,48 +35,35 @@ from presk_db.language.nn import (
     target_count,
     token_losses,
 )
+from presk_db.language.operators import OPERATORS
 from presk_db.language.optimizers import adamw, clip_factor, sgd
 from presk_db.language.parameters import int_input, parameter, real_input, scalar_input, state_input
 from presk_db.language.primitives import (
-    absolute,
     amax,
     argmax,
     broadcast_to,
     concat,
     const,
-    cos,
-    equal,
-    erf,
-    exp,
-    expm1,
     gather,
-    gelu,
     iota,
-    log,
-    log1p,
     matmul,
-    maximum,
     mean,
-    minimum,
     positions,
     put_rows,
     real,
     reshape,
     scatter_add,
     select,
-    sigmoid,
-    silu,
-    sin,
     site,
-    sqrt,
     stop,
     sum,
     take_rows,
-    tanh,
     transpose,
     update,
 )
 from presk_db.language.tracing import Record, Tensor, fold, function
+
+Tensor.operators.update(OPERATORS)
 
 __all__ = [
     "Record",

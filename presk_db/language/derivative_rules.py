@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from presk_db.errors import EntryBad
+from presk_db.language.elementwise import cos, equal, erf, exp, sigmoid, sin
 from presk_db.language.graph import Equation, Var
 from presk_db.language.primitives import (
     COMPARE,
@@ -20,18 +21,12 @@ from presk_db.language.primitives import (
     argmax,
     broadcast_to,
     const,
-    cos,
-    equal,
-    erf,
-    exp,
     gather,
     iota,
     matmul,
     reshape,
     scatter_add,
     select,
-    sigmoid,
-    sin,
     slice_axis,
     sum,
     transpose,

@@ -5,23 +5,19 @@ Letters: B batch, T positions, C width, H heads, G key-value heads, D width of a
 
 import math
 
+from presk_db.language.elementwise import equal, exp, log, sqrt, tanh
 from presk_db.language.primitives import (
     amax,
     concat,
     const,
-    equal,
-    exp,
     iota,
-    log,
     matmul,
     mean,
     real,
     reshape,
     select,
-    sqrt,
     stop,
     sum,
-    tanh,
     transpose,
 )
 from presk_db.language.tracing import Tensor, function

@@ -6,7 +6,8 @@ Learning rate and step number are scalar arguments, so what is computed from the
 from collections.abc import Callable
 from typing import Any
 
-from presk_db.language.primitives import const, exp, log, minimum, reshape, sqrt, sum, update
+from presk_db.language.elementwise import exp, log, minimum, sqrt
+from presk_db.language.primitives import const, reshape, sum, update
 from presk_db.language.tracing import Tensor, flatten, function, rebuilt
 
 

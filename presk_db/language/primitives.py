@@ -1,4 +1,4 @@
-"""The primitives: what an equation can be, each with its shape rule. Tensor's operators get their meaning at the end.
+"""The primitives: what an equation can be, each with its shape rule.
 
 Every shape rule raises ShapeBad (E1201) or KindBad (E1202) with the user's line. Layers above own further tables that
 name these primitives: how each is lowered (`lowering`), and how it is differentiated.
@@ -146,11 +146,6 @@ def select(condition: Tensor, a: Any, b: Any) -> Tensor:
     return emit("select", [condition, a, b], a.kind, a.shape)
 
 
-def equal(a: Any, b: Any) -> Tensor:
-    """Where two reals or two integers are equal."""
-    return compare("eq", a, b)
-
-
 def real(x: Tensor) -> Tensor:
     """Integers or truth values (0, 1) as reals."""
     _kind(x, ("int", "bool"), "real")
@@ -191,29 +186,6 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
     _need(0 <= start <= stop <= x.shape[axis], f"[{start}:{stop}] leaves axis {axis} of {list(x.shape)}")
     shape = (*x.shape[:axis], stop - start, *x.shape[axis + 1 :])
     return x if shape == x.shape else emit("slice", [x], x.kind, shape, x.var.limit, axis=axis, start=start)
-
-
-def _getitem(x: Tensor, index: Any) -> Tensor:
-    parts = index if isinstance(index, tuple) else (index,)
-    if Ellipsis in [p for p in parts if not isinstance(p, (Tensor, slice))]:
-        at = parts.index(Ellipsis)
-        parts = (*parts[:at], *[slice(None)] * (len(x.shape) - len(parts) + 1), *parts[at + 1 :])
-    _need(len(parts) <= len(x.shape), f"{len(parts)} indices for {list(x.shape)}")
-    dropped = []
-    for axis, part in enumerate(parts):
-        n = x.shape[axis]
-        match part:
-            case slice():
-                _need(part.step in (None, 1), "slices have step 1")
-                start, stop, _ = part.indices(n)
-                x = slice_axis(x, axis, start, max(start, stop))
-            case int() if not isinstance(part, bool):
-                _need(-n <= part < n, f"index {part} leaves axis {axis} of {list(x.shape)}")
-                x = slice_axis(x, axis, part % n, part % n + 1)
-                dropped.append(axis)
-            case _:
-                raise ShapeBad("an index is an integer, a slice or ...; use gather for tensors", source_line())
-    return reshape(x, *(n for a, n in enumerate(x.shape) if a not in dropped)) if dropped else x
 
 
 def concat(tensors: Sequence[Tensor], axis: int) -> Tensor:
@@ -372,97 +344,3 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     a = broadcast_to(a, (*batch, *a.shape[-2:]))
     b = broadcast_to(b, (*batch, *b.shape[-2:]))
     return emit("matmul", [a, b], "real", (*batch, a.shape[-2], b.shape[-1]))
-
-
-def exp(x: Tensor) -> Tensor:
-    """e^x."""
-    return unary("exp", x)
-
-
-def expm1(x: Tensor) -> Tensor:
-    """e^x - 1."""
-    return unary("expm1", x)
-
-
-def log(x: Tensor) -> Tensor:
-    """The natural logarithm."""
-    return unary("log", x)
-
-
-def log1p(x: Tensor) -> Tensor:
-    """log(1 + x)."""
-    return unary("log1p", x)
-
-
-def tanh(x: Tensor) -> Tensor:
-    """The hyperbolic tangent."""
-    return unary("tanh", x)
-
-
-def sin(x: Tensor) -> Tensor:
-    """The sine of x radians."""
-    return unary("sin", x)
-
-
-def cos(x: Tensor) -> Tensor:
-    """The cosine of x radians."""
-    return unary("cos", x)
-
-
-def erf(x: Tensor) -> Tensor:
-    """The error function."""
-    return unary("erf", x)
-
-
-def sigmoid(x: Tensor) -> Tensor:
-    """1 / (1 + e^-x)."""
-    return unary("sigmoid", x)
-
-
-def silu(x: Tensor) -> Tensor:
-    """x / (1 + e^-x)."""
-    return unary("silu", x)
-
-
-def gelu(x: Tensor) -> Tensor:
-    """x Φ(x), the exact one."""
-    return unary("gelu", x)
-
-
-def sqrt(x: Tensor) -> Tensor:
-    """The square root."""
-    return unary("sqrt", x)
-
-
-def absolute(x: Tensor) -> Tensor:
-    """|x|."""
-    return unary("abs", x)
-
-
-def maximum(a: Any, b: Any) -> Tensor:
-    """a where a > b, else b."""
-    return binary("maximum", a, b)
-
-
-def minimum(a: Any, b: Any) -> Tensor:
-    """a where a < b, else b."""
-    return binary("minimum", a, b)
-
-
-Tensor.operators.update(
-    add=lambda a, b: binary("add", a, b),
-    sub=lambda a, b: binary("sub", a, b),
-    mul=lambda a, b: binary("mul", a, b),
-    div=lambda a, b: binary("div", a, b),
-    neg=lambda a: unary("neg", a),
-    matmul=matmul,
-    lt=lambda a, b: compare("lt", a, b),
-    le=lambda a, b: compare("le", a, b),
-    gt=lambda a, b: compare("gt", a, b),
-    ge=lambda a, b: compare("ge", a, b),
-    logical_and=lambda a, b: logical("and", a, b),
-    logical_or=lambda a, b: logical("or", a, b),
-    logical_not=lambda a: logical("not", a),
-    getitem=_getitem,
-    lift=lift,
-)

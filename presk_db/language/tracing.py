@@ -80,7 +80,7 @@ class Tensor:
     """A value over the real numbers (or integers, or truth values) with a literal shape, while an entry is traced."""
 
     operators: ClassVar[dict[str, Callable[..., "Tensor"]]] = {}
-    """What the operators below mean; the primitives fill it."""
+    """What the operators below mean: `operators.OPERATORS`, which the package puts here."""
 
     def __init__(self, var: Var, trace: Trace) -> None:
         self.var = var

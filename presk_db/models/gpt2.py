@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from presk_db.errors import ConfigValueBad
+from presk_db.language.elementwise import gelu, maximum, silu, tanh
 from presk_db.language.nn import attention, gelu_tanh, layer_norm, linear
 from presk_db.language.parameters import parameter
-from presk_db.language.primitives import gather, gelu, maximum, reshape, silu, tanh, transpose
+from presk_db.language.primitives import gather, reshape, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import MOST_LAYERS, Config
 from presk_db.models.model import Model

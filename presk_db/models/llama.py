@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from presk_db.errors import ConfigFieldUnknown, ConfigValueBad
+from presk_db.language.elementwise import cos, gelu, silu, sin
 from presk_db.language.graph import Parameter
 from presk_db.language.nn import attention, gelu_tanh, linear, rms_norm, rotary
 from presk_db.language.parameters import parameter
-from presk_db.language.primitives import cos, gather, gelu, reshape, silu, sin, transpose
+from presk_db.language.primitives import gather, reshape, transpose
 from presk_db.language.tracing import Record, Tensor, fold, function
 from presk_db.models.config import MOST_LAYERS, Config
 from presk_db.models.model import Model

@@ -9,6 +9,7 @@ from gradient_cases import check_gradient, gradient_entry, values_of
 
 from presk_db import language as L
 from presk_db.errors import EntryBad
+from presk_db.language import elementwise
 from presk_db.language import primitives as p
 from presk_db.language.derivative_rules import RULES
 from presk_db.language.gradients import grad, value_and_grad
@@ -23,15 +24,15 @@ Case = tuple[Callable[..., Any], list[tuple[int, ...]], tuple[int, ...], dict[st
 
 CASES: dict[str, Case] = {
     **{op: (lambda q, op=op: p.unary(op, q[0]), [V], V, {}) for op in p.UNARY},
-    "sqrt": (lambda q: p.sqrt(q[0]), [V], V, {"low": 0.5}),
-    "log": (lambda q: p.log(q[0]), [V], V, {"low": 0.5}),
-    "log1p": (lambda q: p.log1p(q[0]), [V], V, {"low": -0.5}),
+    "sqrt": (lambda q: elementwise.sqrt(q[0]), [V], V, {"low": 0.5}),
+    "log": (lambda q: elementwise.log(q[0]), [V], V, {"low": 0.5}),
+    "log1p": (lambda q: elementwise.log1p(q[0]), [V], V, {"low": -0.5}),
     "add": (lambda q: q[0] + q[1], [M, (4,)], M, {}),
     "sub": (lambda q: q[0] - q[1], [M, (3, 1)], M, {}),
     "mul": (lambda q: q[0] * q[1] * q[0], [M, (1, 4)], M, {}),
     "div": (lambda q: q[0] / q[1], [M, M], M, {"low": 0.5}),
-    "maximum": (lambda q: p.maximum(q[0], q[1]), [M, M], M, {}),
-    "minimum": (lambda q: p.minimum(q[0], 0.1), [M], M, {}),
+    "maximum": (lambda q: elementwise.maximum(q[0], q[1]), [M, M], M, {}),
+    "minimum": (lambda q: elementwise.minimum(q[0], 0.1), [M], M, {}),
     "select": (lambda q: p.select(q[0] < q[1], q[0] * q[0], q[1] * 3.0), [M, M], M, {}),
     "reshape": (lambda q: p.reshape(q[0], 2, 6) * q[1], [M, (2, 6)], (2, 6), {}),
     "transpose": (lambda q: p.transpose(q[0], 2, 0, 1) * q[1], [(2, 3, 4), (4, 2, 3)], (4, 2, 3), {}),
@@ -60,7 +61,12 @@ OTHERS: dict[str, Case] = {
     "softmax": (lambda q: L.softmax(q[0]), [M], M, {}),
     "gelu_tanh": (lambda q: L.gelu_tanh(q[0]), [V], V, {}),
     "token_losses": (lambda q, i: L.token_losses(q[0], i), [(4, 5)], (4,), {"i": (6, (4,))}),
-    "rotary": (lambda q: L.rotary(q[0], p.cos(q[1]), p.sin(q[1])), [(2, 3, 4), (3, 2)], (2, 3, 4), {}),
+    "rotary": (
+        lambda q: L.rotary(q[0], elementwise.cos(q[1]), elementwise.sin(q[1])),
+        [(2, 3, 4), (3, 2)],
+        (2, 3, 4),
+        {},
+    ),
     "attention": (
         lambda q: L.attention(*q),
         [(1, 4, 3, 2), (1, 2, 3, 2), (1, 2, 3, 2)],

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from presk_db.errors import EntryBad, KindBad, PreskError, ShapeBad
+from presk_db.language import elementwise
 from presk_db.language import primitives as p
 from presk_db.language.graph import Graph, Input
 from presk_db.language.tracing import Tensor, graph_from_entry
@@ -69,7 +70,7 @@ GOOD: list[tuple[Callable[..., Any], str]] = [
     (lambda t: p.mean(t.x, keep=True), "real[2,1]"),
     (lambda t: p.argmax(t.x, 0), "int[3]<2"),
     (lambda t: p.positions(4), "int[4]<4"),
-    (lambda t: p.maximum(1, 2), "real[]"),
+    (lambda t: elementwise.maximum(1, 2), "real[]"),
     *[(lambda t, op=op: p.unary(op, t.x), "real[2,3]") for op in p.UNARY],
     *[(lambda t, op=op: p.binary(op, t.x, t.s), "real[2,3]") for op in p.BINARY],
     *[(lambda t, op=op: p.compare(op, t.x, 0), "bool[2,3]") for op in p.COMPARE],
@@ -77,7 +78,7 @@ GOOD: list[tuple[Callable[..., Any], str]] = [
 
 BAD: list[tuple[Callable[..., Any], type[PreskError]]] = [
     (lambda t: t.x + t.y, ShapeBad),
-    (lambda t: p.maximum(t.x, t.v), ShapeBad),
+    (lambda t: elementwise.maximum(t.x, t.v), ShapeBad),
     (lambda t: t.x < t.y, ShapeBad),
     (lambda t: (t.x < 0) & (t.y < 0), ShapeBad),
     (lambda t: p.select(t.x < 0, t.y, t.y), ShapeBad),
@@ -121,7 +122,7 @@ BAD: list[tuple[Callable[..., Any], type[PreskError]]] = [
     (lambda t: t.x + "1", KindBad),
     (lambda t: t.x + True, KindBad),
     (lambda t: -t.i, KindBad),
-    (lambda t: p.exp(1.0), KindBad),
+    (lambda t: elementwise.exp(1.0), KindBad),
     (lambda t: t.x < t.i, KindBad),
     (lambda t: (t.x < 0) < (t.x < 1), KindBad),
     (lambda t: t.x & t.x, KindBad),

@@ -5,6 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from presk_db.language import elementwise
 from presk_db.language import primitives as p
 from presk_db.language.gradients import value_and_grad
 from presk_db.language.graph import Graph
@@ -146,7 +147,7 @@ def _softmax(pool: Pool) -> Tensor | None:
     if x is None:
         return None
     axis = pool.draw(st.integers(0, len(x.shape) - 1))
-    e = p.exp(x - p.amax(x, axis, True))
+    e = elementwise.exp(x - p.amax(x, axis, True))
     return e / p.sum(e, axis, True)
 
 
@@ -292,7 +293,7 @@ def random_gradient(draw: Draw, recompute: bool) -> Graph:
             pool.step()
         total = p.const(0.0)
         for t in [t for t in pool.tensors[-4:] if t.kind == "real"] + list(parameters.values()):
-            total = total + p.sum(p.reshape(p.tanh(t), -1))
+            total = total + p.sum(p.reshape(elementwise.tanh(t), -1))
         return total
 
     def entry(parameters: dict[str, Tensor], i: Tensor, x: Tensor) -> dict[str, Tensor]:

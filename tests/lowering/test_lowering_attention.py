@@ -9,6 +9,7 @@ from lowering_cases import check, contents, graph_of, native, real
 
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.launches import LaunchOrder
+from presk_db.language import elementwise
 from presk_db.language import primitives as p
 from presk_db.language.graph import Graph
 from presk_db.language.nn import attention, causal_mask, softmax
@@ -50,7 +51,7 @@ def masked_by_zero(scores: Tensor) -> Tensor:
 
 def masked_and_used(scores: Tensor) -> Tensor:
     masked = causal_mask(scores)
-    return softmax(masked) + p.maximum(masked, p.const(0.0)) * 0.0
+    return softmax(masked) + elementwise.maximum(masked, p.const(0.0)) * 0.0
 
 
 def keys(order: LaunchOrder) -> set[str]:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from lowering_cases import check, graph_of, integer, real, weight
 
+from presk_db.language import elementwise
 from presk_db.language import primitives as p
 from presk_db.language.graph import Graph
 from presk_db.language.nn import attention, causal_mask, gelu_tanh, layer_norm, linear, rms_norm, rotary, softmax
@@ -49,7 +50,7 @@ def attention_with_groups() -> Graph:
 @case(3)
 def double_pack() -> Graph:
     def entry(x: Tensor) -> Tensor:
-        y = p.reshape(p.transpose(p.exp(x), 1, 0, 2), 3, 8)
+        y = p.reshape(p.transpose(elementwise.exp(x), 1, 0, 2), 3, 8)
         return p.reshape(p.transpose(y), 24) + 1.0
 
     return of(entry, (2, 3, 4))
@@ -62,13 +63,13 @@ def pack_of_a_softmax() -> Graph:
 
 @case(3)
 def pack_behind_a_broadcast() -> Graph:
-    return of(lambda x: p.reshape(p.transpose(p.broadcast_to(p.exp(x), (3, 2, 4))), 3, 8), (2, 1))
+    return of(lambda x: p.reshape(p.transpose(p.broadcast_to(elementwise.exp(x), (3, 2, 4))), 3, 8), (2, 1))
 
 
 @case(1)
 def softmax_over_a_middle_axis() -> Graph:
     def entry(x: Tensor) -> Tensor:
-        e = p.exp(x - p.amax(x, 1, True))
+        e = elementwise.exp(x - p.amax(x, 1, True))
         return e / p.sum(e, 1, True)
 
     return of(entry, (3, 4, 5))
@@ -77,7 +78,7 @@ def softmax_over_a_middle_axis() -> Graph:
 @case(2)
 def softmax_over_the_first_axis_of_a_transposed_square() -> Graph:
     def entry(x: Tensor) -> Tensor:
-        e = p.exp(p.transpose(x) - p.amax(x, 1, False))
+        e = elementwise.exp(p.transpose(x) - p.amax(x, 1, False))
         return e / p.sum(e, 0)
 
     return of(entry, (4, 4))
@@ -86,7 +87,7 @@ def softmax_over_the_first_axis_of_a_transposed_square() -> Graph:
 @case(3)
 def a_function_seen_transposed_in_a_square_row() -> Graph:
     def entry(x: Tensor) -> Tensor:
-        e = p.transpose(p.exp(x))
+        e = p.transpose(elementwise.exp(x))
         return (e - p.amax(e, 1, True)) / p.sum(e, 1, True)
 
     return of(entry, (4, 4))
@@ -110,7 +111,7 @@ def norm_of_a_vector() -> Graph:
 @case(5)
 def two_reductions_share_an_operand() -> Graph:
     def entry(x: Tensor) -> dict[str, Tensor]:
-        y = p.tanh(x)
+        y = elementwise.tanh(x)
         return {"sum": p.sum(y), "max": p.amax(y, keep=True), "at": p.argmax(y), "y": y}
 
     return of(entry, (3, 35))
@@ -126,13 +127,13 @@ def reductions_over_two_axes() -> Graph:
 
 @case(1)
 def concat_of_computed_parts() -> Graph:
-    return of(lambda x, y: p.concat([p.exp(x), x * y, y], 1), (2, 3), (2, 3))
+    return of(lambda x, y: p.concat([elementwise.exp(x), x * y, y], 1), (2, 3), (2, 3))
 
 
 @case(3)
 def concat_of_what_others_use_too() -> Graph:
     def entry(x: Tensor) -> dict[str, Tensor]:
-        y = p.exp(x)
+        y = elementwise.exp(x)
         return {"both": p.concat([y, x], 0), "sum": p.sum(y)}
 
     return of(entry, (2, 3))
@@ -150,7 +151,7 @@ def product_of_a_concat() -> Graph:
 
 @case(1)
 def product_with_broadcast_row_and_column() -> Graph:
-    return of(lambda x, w, b, c: p.tanh(x @ w + b) * c, (3, 4), (4, 5), (5,), (3, 1))
+    return of(lambda x, w, b, c: elementwise.tanh(x @ w + b) * c, (3, 4), (4, 5), (5,), (3, 1))
 
 
 @case(2)
@@ -160,7 +161,7 @@ def product_of_a_reduction() -> Graph:
 
 @case(3)
 def product_of_its_own_transpose() -> Graph:
-    return of(lambda x: p.matmul(p.exp(x), p.transpose(p.exp(x))), (2, 3, 4))
+    return of(lambda x: p.matmul(elementwise.exp(x), p.transpose(elementwise.exp(x))), (2, 3, 4))
 
 
 @case(2)
@@ -176,7 +177,7 @@ def product_whose_store_reads_it_transposed() -> Graph:
 def operands_from_two_kernels() -> Graph:
     def entry(x: Tensor, w: Tensor) -> Tensor:
         y = x @ w
-        return p.sum(p.exp(y), 1, True) + y + p.amax(y, 0)
+        return p.sum(elementwise.exp(y), 1, True) + y + p.amax(y, 0)
 
     return of(entry, (3, 3), (3, 3))
 
@@ -192,7 +193,9 @@ def post_norm_residual() -> Graph:
 
 @case(2)
 def gather_from_a_computed_table() -> Graph:
-    return graph_of(lambda parameters, i: p.gather(p.exp(parameters), i) * 2.0, weight(5, 3), i=integer(5, 2, 2))
+    return graph_of(
+        lambda parameters, i: p.gather(elementwise.exp(parameters), i) * 2.0, weight(5, 3), i=integer(5, 2, 2)
+    )
 
 
 @case(2)
@@ -235,7 +238,7 @@ def masks() -> Graph:
 @case(4)
 def results_that_are_no_kernels_own() -> Graph:
     def entry(parameters: Tensor, x: Tensor) -> dict[str, Tensor]:
-        y = p.exp(x)
+        y = elementwise.exp(x)
         return {"parameter": parameters, "input": x, "view": y[1:], "y": y, "again": y}
 
     return graph_of(entry, weight(2), x=real(3, 2))
@@ -248,14 +251,19 @@ def constants_as_results() -> Graph:
 
 @case(0)
 def nothing_to_compute() -> Graph:
-    return of(lambda x, y: {"a": p.exp(x), "b": x @ y, "c": p.concat([x, x], 0)}, (3, 0), (0, 0))
+    return of(lambda x, y: {"a": elementwise.exp(x), "b": x @ y, "c": p.concat([x, x], 0)}, (3, 0), (0, 0))
 
 
 @case(4)
 def folds_of_nothing() -> Graph:
     def entry(x: Tensor, y: Tensor) -> dict[str, Tensor]:
         ones = p.broadcast_to(p.const(1.0), (3, 2))
-        return {"sum": p.sum(x), "max": p.amax(x), "product": x @ y, "parts": p.concat([x, ones, p.exp(x)], 1)}
+        return {
+            "sum": p.sum(x),
+            "max": p.amax(x),
+            "product": x @ y,
+            "parts": p.concat([x, ones, elementwise.exp(x)], 1),
+        }
 
     return of(entry, (3, 0), (0, 3))
 
@@ -273,7 +281,7 @@ def folded(fn: Callable[..., Any], stacked: Callable[[Tensor], Any] = lambda w: 
     """A fold of fn(carry, layer, shared) over a parameter (3, 2, 4), or something made of it."""
 
     def entry(parameters: Tensor, x: Tensor) -> Any:
-        result = fold(fn, x, stacked(parameters), p.exp(x), **options)
+        result = fold(fn, x, stacked(parameters), elementwise.exp(x), **options)
         return {"carry": result[0], "ys": result[1]} if options.get("collect") else result
 
     return graph_of(entry, weight(3, 2, 4), x=real(2, 4))
@@ -286,7 +294,7 @@ def fold_with_a_shared_value() -> Graph:
 
 @case(6)
 def fold_downwards_collecting() -> Graph:
-    return folded(lambda c, w, s: (c - w, p.tanh(c * w)), reverse=True, collect=True)
+    return folded(lambda c, w, s: (c - w, elementwise.tanh(c * w)), reverse=True, collect=True)
 
 
 @case(19)
@@ -298,7 +306,7 @@ def collected_views_parameters_and_carries() -> Graph:
 
 @case(4)
 def layers_of_a_computed_stack() -> Graph:
-    return folded(lambda c, w, s: c + w, lambda w: p.exp(w))
+    return folded(lambda c, w, s: c + w, lambda w: elementwise.exp(w))
 
 
 @case(4)
@@ -333,7 +341,7 @@ def folds_in_folds() -> Graph:
         return c + s[0], ys
 
     def entry(parameters: Tensor, x: Tensor) -> dict[str, Tensor]:
-        y, ys = fold(outer, x, parameters, p.exp(x), collect=True)
+        y, ys = fold(outer, x, parameters, elementwise.exp(x), collect=True)
         return {"y": y, "ys": ys, "sum": p.sum(ys, 1) + y}
 
     return graph_of(entry, weight(3, 2, 4), x=real(4))
@@ -342,8 +350,8 @@ def folds_in_folds() -> Graph:
 @case(3)
 def a_later_equation_waits_for_a_stack() -> Graph:
     def entry(parameters: Tensor, x: Tensor) -> Tensor:
-        early = p.exp(x)
-        _, ys = fold(lambda c, w: (c, p.tanh(w)), x, parameters, collect=True)
+        early = elementwise.exp(x)
+        _, ys = fold(lambda c, w: (c, elementwise.tanh(w)), x, parameters, collect=True)
         return early + ys[0]
 
     return graph_of(entry, weight(2, 4), x=real(4))

@@ -14,7 +14,7 @@ from lowering_cases import check_order, contents, graph_of, native, real, weight
 
 from presk_db.errors import RealizationUnreadable, SiteUnknown, TypeUnknown
 from presk_db.kernels.launches import LaunchOrder
-from presk_db.language import primitives as p
+from presk_db.language import elementwise
 from presk_db.language.nn import linear, softmax
 from presk_db.language.tracing import fold
 from presk_db.lowering.lower import launch_order
@@ -105,7 +105,7 @@ def test_the_last_rule_that_matches_wins() -> None:
 
 def test_a_stack_of_other_type_than_its_parts() -> None:
     graph = graph_of(
-        lambda w, x: fold(lambda c, l: (c + l, p.tanh(c * l)), x, w, collect=True)[1], weight(2, 3), x=real(3)
+        lambda w, x: fold(lambda c, l: (c + l, elementwise.tanh(c * l)), x, w, collect=True)[1], weight(2, 3), x=real(3)
     )
     order = launch_order(graph, Realization("f32", (("*/tanh", "f64"),)))
     check_order(order)
