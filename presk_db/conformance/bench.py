@@ -29,7 +29,7 @@ from presk_db.store.recordings import StoredRecording
 
 Progress = Callable[[str, int, int], None]
 
-ENTRIES = ("forward",)
+ENTRIES = ("forward", "loss", "loss_grad", "train_step", "train_step_sgd")
 """The entries that PyTorch runs, too."""
 
 FAMILIES = ("gpt2", "llama")

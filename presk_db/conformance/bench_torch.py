@@ -2,11 +2,14 @@
 
 FOLDER holds job.json (`family`, `entry`, `config`, `weights`, `inputs`, `outputs`: the last three are paths of safetensors
 files; without weights they are drawn). The process prints a JSON line with the variants that ran and how far their
-result is from the recorded one (over its largest element), then answers each line `RUNS NAME` with a JSON list of so many seconds.
+results are from the recorded ones (over the largest element), then answers each line `RUNS NAME` with a JSON list of so
+many seconds.
 
 GPT-2 is written out here, with attention as products and softmax (eager) and by scaled_dot_product_attention (sdpa),
-both also compiled; of Llama it takes transformers' own model. This file imports nothing of presk, so that any Python
-with torch can run it. One process a number of threads: a compiled model has that number in its code.
+both also compiled; of Llama it takes transformers' own model. An entry that trains is the loss of the same forward pass,
+autograd, clipping by norm, and torch.optim's fused AdamW, or SGD; of its results loss and norm are compared, of the
+first step. This file imports nothing of presk, so that any Python with torch can run it. One process a number of
+threads: a compiled model has that number in its code.
 """
 
 import json
@@ -19,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 Weights = Mapping[str, Any]
-Run = Callable[[], Any]
+
+Run = Callable[[], Mapping[str, Any]]
+"""Runs the entry once; gives results by the names of the recorded outputs."""
+
+CLIP, DECAY = 1.0, 0.01
+"""The largest norm of a gradient and AdamW's decay, as the entries that train have them."""
 
 
 def gpt2(config: Mapping[str, Any], w: Weights, sdpa: bool) -> Callable[[Any], Any]:
@@ -68,33 +76,107 @@ def gpt2_weights(path: str) -> dict[str, Any]:
     return {name: t.t().contiguous() if name.endswith(linear) else t for name, t in loaded.items()}
 
 
-def llama(config: Mapping[str, Any], kind: str) -> Callable[[Any], Any]:
-    """transformers' model with drawn weights: tokens (B, T) to logits (B, T, V)."""
+def llama(config: Mapping[str, Any], kind: str) -> Any:
+    """transformers' model with drawn weights."""
     import torch  # noqa: PLC0415
     from transformers import AutoConfig, AutoModelForCausalLM  # noqa: PLC0415
 
     settings = {k: v for k, v in config.items() if k not in ("model_type", "torch_dtype", "dtype")}
     torch.manual_seed(0)
     made = AutoConfig.for_model(config["model_type"], **settings)
-    model = AutoModelForCausalLM.from_config(made, attn_implementation=kind).eval().float()
+    return AutoModelForCausalLM.from_config(made, attn_implementation=kind).eval().float()
+
+
+def _logits_of(model: Any) -> Callable[[Any], Any]:
     return lambda tokens: model(tokens, use_cache=False).logits
 
 
-def variants(job: Mapping[str, Any]) -> dict[str, Callable[[Any], Any]]:
-    """What runs, by name."""
+def forwards(job: Mapping[str, Any]) -> dict[str, tuple[Callable[[Any], Any], list[Any]]]:
+    """Forward passes by name, each with parameters of its own."""
     import torch  # noqa: PLC0415
 
-    found: dict[str, Callable[[Any], Any]] = {}
+    found: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {}
     if job["family"] == "gpt2":
-        w = gpt2_weights(job["weights"])
-        for name, sdpa in (("eager", False), ("sdpa", True)):
-            found[f"torch {name}"] = gpt2(job["config"], w, sdpa)
-        for name in ("eager", "sdpa"):
-            found[f"torch compiled {name}"] = torch.compile(found[f"torch {name}"], dynamic=False)
+        for name in ("eager", "sdpa", "compiled eager", "compiled sdpa"):
+            w = {n: t.requires_grad_(t.is_floating_point()) for n, t in gpt2_weights(job["weights"]).items()}
+            forward = gpt2(job["config"], w, name.endswith("sdpa"))
+            if name.startswith("compiled"):
+                forward = torch.compile(forward, dynamic=False)
+            found[f"torch {name}"] = forward, [t for t in w.values() if t.requires_grad]
     else:
         for kind in ("eager", "sdpa"):
-            found[f"transformers {kind}"] = llama(job["config"], kind)
+            model = llama(job["config"], kind)
+            found[f"transformers {kind}"] = _logits_of(model), list(model.parameters())
     return found
+
+
+def entry_run(
+    job: Mapping[str, Any], forward: Callable[[Any], Any], parameters: list[Any], inputs: Mapping[str, Any]
+) -> Run:
+    """The entry on the recorded inputs."""
+    import torch  # noqa: PLC0415
+    import torch.nn.functional as F  # noqa: PLC0415
+
+    tokens = inputs["tokens"]
+    if job["entry"] == "forward":
+        return _without_gradients(lambda: {"logits": forward(tokens)})
+    targets = inputs["targets"]
+    batches = [(tokens, targets)] if tokens.dim() == 2 else list(zip(tokens, targets, strict=True))
+
+    def batch_loss(tokens: Any, targets: Any, count: Any) -> Any:
+        logits = forward(tokens).flatten(0, 1)
+        return F.cross_entropy(logits, targets.flatten(), ignore_index=logits.shape[-1], reduction="sum") / count
+
+    def count() -> Any:
+        return (targets < job["config"]["vocab_size"]).sum()
+
+    def loss() -> dict[str, Any]:
+        n = count()
+        return {"loss": sum(batch_loss(x, y, n) for x, y in batches)}
+
+    def loss_grad() -> dict[str, Any]:
+        for p in parameters:
+            p.grad = None
+        total, n = torch.zeros(()), count()
+        for x, y in batches:
+            part = batch_loss(x, y, n)
+            part.backward()
+            total += part.detach()
+        return {"loss": total}
+
+    if job["entry"] == "loss":
+        return _without_gradients(loss)
+    if job["entry"] == "loss_grad":
+        return loss_grad
+    rate = float(inputs["lr"])
+    optimizer = (
+        torch.optim.SGD(parameters, lr=rate, fused=True)
+        if job["entry"] == "train_step_sgd"
+        else torch.optim.AdamW(parameters, lr=rate, weight_decay=DECAY, fused=True)
+    )
+
+    def step() -> dict[str, Any]:
+        results = loss_grad()
+        results["norm"] = torch.nn.utils.clip_grad_norm_(parameters, CLIP)
+        optimizer.step()
+        return results
+
+    return step
+
+
+def _without_gradients(run: Run) -> Run:
+    import torch  # noqa: PLC0415
+
+    def quiet() -> Mapping[str, Any]:
+        with torch.no_grad():
+            return run()
+
+    return quiet
+
+
+def distance_of(results: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+    """The largest difference of a result from the recorded one, over that one's largest element."""
+    return max(float((r.detach() - expected[n]).abs().max() / expected[n].abs().max()) for n, r in results.items())
 
 
 def main() -> None:
@@ -107,30 +189,29 @@ def main() -> None:
 
     torch.set_num_threads(threads)
     job = json.loads((folder / "job.json").read_text(encoding="utf-8"))
-    tokens, expected = load_file(job["inputs"])["tokens"], load_file(job["outputs"])["logits"].float()
-    runs: dict[str, Callable[[Any], Any]] = {}
+    inputs, outputs = load_file(job["inputs"]), load_file(job["outputs"])
+    expected: Weights = {n: outputs[n].float() for n in ("logits", "loss", "norm") if n in outputs}
+    runs: dict[str, Run] = {}
     distance: dict[str, float | None] = {}
-    with torch.no_grad():
-        for name, forward in variants(job).items():
-            try:
-                result = forward(tokens)
-                forward(tokens)
-            except Exception as e:  # a variant that this torch cannot compile here is left out, and said so
-                print(f"{name}: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr)
-                continue
-            runs[name] = forward
-            distance[name] = (
-                float((result - expected).abs().max() / expected.abs().max()) if job["family"] == "gpt2" else None
-            )
-        print(json.dumps(distance), flush=True)
-        for line in sys.stdin:
-            count, name = line.rstrip("\n").split(" ", 1)
-            seconds = []
-            for _ in range(int(count)):
-                start = time.perf_counter()
-                runs[name](tokens)
-                seconds.append(time.perf_counter() - start)
-            print(json.dumps(seconds), flush=True)
+    for name, (forward, parameters) in forwards(job).items():
+        run = entry_run(job, forward, parameters, inputs)
+        try:
+            results = run()
+            found = distance_of(results, expected) if job["family"] == "gpt2" else None
+            run()
+        except Exception as e:  # a variant that this torch cannot compile here is left out, and said so
+            print(f"{name}: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr)
+            continue
+        runs[name], distance[name] = run, found
+    print(json.dumps(distance), flush=True)
+    for line in sys.stdin:
+        count, name = line.rstrip("\n").split(" ", 1)
+        seconds = []
+        for _ in range(int(count)):
+            start = time.perf_counter()
+            runs[name]()
+            seconds.append(time.perf_counter() - start)
+        print(json.dumps(seconds), flush=True)
 
 
 if __name__ == "__main__":

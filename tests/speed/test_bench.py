@@ -123,6 +123,21 @@ def test_the_named_queries(work: Path, presk: Presk) -> None:
     assert [r["threads"] for r in json.loads(presk("query", "benchmarks", "tiny", "--json").out)] == [1, 2]
 
 
+def test_the_rival_of_a_loss_gets_it(work: Path, presk: Presk) -> None:
+    db = ("--db", str(work / "loss.db"))
+    spec = ("--entry", "loss", "--dim", "B=1", "--dim", "T=3", "--name", "loss")
+    assert presk("record", "config.json", *spec, *db).status == 0
+    rival = str(work / "python")
+    said = presk(
+        *("bench", "loss", "--cflags", "-O0", "--threads", 1, "--rounds", 1, "--runs", 1, "--torch", rival, *db)
+    )
+    assert said.status == 0, said.err
+    assert [line.split()[:3] for line in said.out.splitlines()[2:]] == [["1", "torch", "fast"], ["1", "torch", "slow"]]
+    job = json.loads((work / "job.json").read_text())
+    assert job["entry"] == "loss"
+    assert job["inputs"].endswith("inputs.safetensors")
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
