@@ -406,6 +406,12 @@ class ScopsDisagree(PreskError):
 # --- E8 refusals to export ----------------------------------------------------------------------------------------
 
 
+class KeyForeign(PreskError):
+    """A key that the program does not hold reaches a draw: a Python object, a constant, an input that is no key."""
+
+    code = "E8006"
+
+
 class LengthOpen(PreskError):
     """A generator of text is asked of a recording that does not fix how long a text may become."""
 

@@ -18,6 +18,12 @@ import numpy as np
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 
+KEY_WORDS = 8
+"""The words of a key. In a program's memory it is as many integers."""
+
+KEY_LIMIT = 2**32
+"""Each is below."""
+
 _CONSTANTS = (0x61707865, 0x3320646E, 0x79622D32, 0x6B206574)  # "expand 32-byte k"
 _DRAWN, _CHILDREN, _PARTS = 0, 1, 2
 _BLOCKS = 4096  # blocks at a time: the state stays in the cache

@@ -10,6 +10,7 @@
 #include "presk_rt.h"
 
 #include "presk_product.h"
+#include "presk_routine.h"
 #include "presk_threads.h"
 
 #define PRESK_LANES 32 /* of a long sum */

@@ -128,6 +128,20 @@
 #define presk_sample PRESK_SYM(presk_sample)
 #define presk_sampling_check PRESK_SYM(presk_sampling_check)
 
+/* presk_routine.c */
+#define presk_key_load PRESK_SYM(presk_key_load)
+#define presk_key_store PRESK_SYM(presk_key_store)
+#define presk_routine_key_child PRESK_SYM(presk_routine_key_child)
+#define presk_routine_key_seed PRESK_SYM(presk_routine_key_seed)
+#define presk_routine_key_split PRESK_SYM(presk_routine_key_split)
+#define presk_routine_penalize_bf16 PRESK_SYM(presk_routine_penalize_bf16)
+#define presk_routine_penalize_f32 PRESK_SYM(presk_routine_penalize_f32)
+#define presk_routine_penalize_f64 PRESK_SYM(presk_routine_penalize_f64)
+#define presk_routine_sample_bf16 PRESK_SYM(presk_routine_sample_bf16)
+#define presk_routine_sample_f32 PRESK_SYM(presk_routine_sample_f32)
+#define presk_routine_sample_f64 PRESK_SYM(presk_routine_sample_f64)
+#define presk_routine_uniform PRESK_SYM(presk_routine_uniform)
+
 /* generate/presk_generate*.c */
 #define presk_generate PRESK_SYM(presk_generate)
 #define presk_options_read PRESK_SYM(presk_options_read)

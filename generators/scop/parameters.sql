@@ -1,7 +1,11 @@
 -- The parameters of each nest, in order; `extents` is an array's shape in C, which has no empty arrays, `given` how the
 -- driver hands over what a[position] points at, to the nest and to the native kernel.
 with nest as (
-  select kernel_id, min(operation) as first from launches where recording_id = :recording group by kernel_id
+  select l.kernel_id, min(l.operation) as first
+  from launches l
+  join operations o on o.recording_id = l.recording_id and o.number = l.operation and o.kind = 'launch'
+  where l.recording_id = :recording
+  group by l.kernel_id
 ), shaped as (
   select
     n.first,

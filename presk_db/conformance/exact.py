@@ -146,7 +146,7 @@ def graph_arguments(
     recorded = {t.name: t for t in read_tensors(engine, recording.id, "input")}
     for name, given in graph.inputs:
         tensor = recorded.get(name)
-        if tensor is None or tensor.data is None or tensor.shape != given.shape:
+        if tensor is None or tensor.data is None or tensor.shape != given.stored:
             raise DatabaseDamaged("the recorded input is missing or misshapen", f"input {name}")
         values = native_values(tensor.data, tensor.type)
         arguments.append(values.astype(np.bool_) if given.kind == "bool" else values)

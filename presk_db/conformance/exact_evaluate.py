@@ -11,6 +11,7 @@ from presk_db.conformance.balls import Undecided, Values
 from presk_db.errors import ExactUndecided
 from presk_db.language.graph import Equation, Function, Graph, Var
 from presk_db.language.primitives import BINARY, COMPARE, LAYOUT, UNARY
+from presk_db.language.sampling import ROUTINES
 
 Progress = Callable[[int, int], None]
 
@@ -142,6 +143,8 @@ class _Evaluation:
                 return self.body(e["function"], inputs, inner)
             case "fold":
                 return self._fold(e, inputs)
+        if e.op in ROUTINES:
+            raise ExactUndecided(f"{e.op} is a draw: the reals do not decide it", e.source)
         try:
             value = np.asarray(primitive(e, inputs))
         except Undecided:

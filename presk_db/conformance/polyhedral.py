@@ -11,7 +11,7 @@ from typing import Any
 
 from presk_db.errors import ProofUnavailable
 from presk_db.kernels.affine import Affine
-from presk_db.kernels.ir import End, Index, Kernel, Load, Local, Loop, Statement, Store, statement_text
+from presk_db.kernels.ir import End, Index, Kernel, Load, Local, Loop, Routine, Statement, Store, statement_text
 from presk_db.kernels.liveness import affine_names, defined, live_statements, parameters_of
 
 isl: Any = importlib.import_module("islpy") if importlib.util.find_spec("islpy") else None
@@ -88,6 +88,8 @@ def obstacles(kernel: Kernel) -> tuple[str, ...]:
                 known.add(dest)
             case Load():
                 found += [f"gather: the index {n} of '{statement_text(s)}' is loaded" for n in loaded[:1]]
+            case Routine(name, _):
+                found.append(f"routine: {name} is no nest of loops")
             case Store():
                 found += [f"scatter: the index {n} of '{statement_text(s)}' is loaded" for n in loaded[:1]]
             case _:

@@ -32,12 +32,14 @@ from presk_db.kernels.ir import (
     Local,
     Loop,
     Op,
+    Routine,
     Scalar,
     Statement,
     Store,
 )
 from presk_db.kernels.liveness import affine_names, live_tree, operands
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address, name_ranges, value_types
+from presk_db.kernels.routines import ROUTINES, arguments_of, extents
 from presk_db.kernels.tree import Nest, nests, statements
 
 _LINE = 88  # an expression longer than this gets a name
@@ -251,8 +253,20 @@ class StatementPrinter:
                 self.begin(s)
             case Fold(acc, value):
                 self.fold(self.accs[acc], value)
+            case Routine():
+                self.routine(s)
             case _:
                 assert not isinstance(s, (Loop, End)), "loops are nests here"
+
+    def routine(self, s: Routine) -> None:
+        """Calls a routine: its arguments, then the extents of its arrays."""
+        given = arguments_of(self.kernel, s)
+        slots = zip(ROUTINES[s.name], given, strict=True)
+        type_ = next((f"_{g.type}" for slot, g in slots if len(slot.types) > 1), "")
+        sizes = extents(s.name, given).values()
+        self.line(
+            f"presk_routine_{s.name}{type_}({', '.join([*(self.value(a)[0] for a in s.args), *map(str, sizes)])});"
+        )
 
     def begin(self, acc: Acc) -> None:
         """Declares an accumulator's state."""

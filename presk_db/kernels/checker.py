@@ -22,6 +22,7 @@ from presk_db.kernels.ir import (
     Local,
     Loop,
     Op,
+    Routine,
     Scalar,
     ScalarParameter,
     Statement,
@@ -29,6 +30,7 @@ from presk_db.kernels.ir import (
     literal,
     statement_text,
 )
+from presk_db.kernels.routines import Given, check_routine
 from presk_db.kernels.types import COMPUTE, SIZES
 
 _FLOATS = ("f32", "f64")
@@ -144,6 +146,18 @@ def _check_statement(s: Statement, scope: _Scope) -> None:
             result = _op_type(op, type_, tuple(scope.type_of(a) for a in args), statement_text(s))
             scope.define(dest)
             scope.values[dest] = result
+        case Routine(name, args):
+            if scope.levels:
+                raise KernelLoopBad("a routine runs outside all loops")
+            check_routine(name, args, [_given(a, scope) for a in args])
+
+
+def _given(name: str, scope: _Scope) -> Given:
+    """What an argument of a routine is."""
+    if name not in scope.arrays:
+        return Given("value", scope.type_of(name))
+    array = scope.arrays[name]
+    return Given(array.mode if isinstance(array, Array) else "local", array.type, array.shape)
 
 
 def _open(loop: Loop, scope: _Scope) -> None:

@@ -20,6 +20,7 @@ The grammar, one statement a line (names: arrays a0 a1 …, locals l0 …, scala
     v4 = scalar s0
     v5 = mul.f32 v1 v2                an operation in a stated type
     v6 = cvt.f64 v5                   a conversion, rounded once
+    run   uniform a0 a1               a routine on whole arrays, outside all loops (see `routines`)
 
 Accumulators: `sum` adds in the loop's order from +0; `lanes` is the sum of 32 lanes (element i to lane i mod 32, then
 halves added); `max` is the maximum of the order-preserving integer keys (−0 < +0, NaN above all), −inf over nothing;
@@ -179,7 +180,15 @@ class Op:
     args: tuple[str, ...]
 
 
-Statement = Loop | End | Local | Acc | Fold | Load | Store | Const | Index | Scalar | Op
+@dataclass(frozen=True)
+class Routine:
+    """Runs a routine of `routines` on arrays, locals and values, which it takes in its own order."""
+
+    name: str
+    args: tuple[str, ...]
+
+
+Statement = Loop | End | Local | Acc | Fold | Load | Store | Const | Index | Scalar | Op | Routine
 
 
 @dataclass(frozen=True)
@@ -268,3 +277,5 @@ def statement_text(s: Statement) -> str:
             return f"{dest} = scalar {scalar}"
         case Op(dest, op, type_, args):
             return f"{dest} = {op}.{type_} {' '.join(args)}"
+        case Routine(name, args):
+            return f"run {name} {' '.join(args)}"

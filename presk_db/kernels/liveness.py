@@ -16,11 +16,13 @@ from presk_db.kernels.ir import (
     Local,
     Loop,
     Op,
+    Routine,
     Scalar,
     Statement,
     Store,
 )
 from presk_db.kernels.ranges import array_shapes, flat_address
+from presk_db.kernels.routines import written
 from presk_db.kernels.tree import Nest, statements, tree
 
 
@@ -40,12 +42,14 @@ def affine_names(s: Statement, shapes: Mapping[str, tuple[int, ...]] | None = No
 
 
 def operands(s: Statement) -> tuple[str, ...]:
-    """The values that a statement computes with, not those in its affine expressions."""
+    """The values that a statement computes with, not those in its affine expressions; all that a routine is given."""
     match s:
         case Op(_, _, _, args):
             return args
         case Store(_, _, value) | Fold(_, value):
             return (value,)
+        case Routine(_, args):
+            return args
         case _:
             return ()
 
@@ -101,6 +105,8 @@ def _is_live(s: Statement, wanted: set[str]) -> bool:
             return acc in wanted
         case Local(name, _, _):
             return name in wanted
+        case Routine():
+            return not wanted.isdisjoint(written(s))
         case Loop() | End():
             return False
         case _:

@@ -26,6 +26,7 @@ from presk_db.kernels.ir import (
     Mode,
     Op,
     Parameter,
+    Routine,
     Scalar,
     ScalarParameter,
     Statement,
@@ -41,6 +42,7 @@ _LOOP = re.compile(rf"(par|seq) ({_NAME}) < (\S+)")
 _LOCAL = re.compile(rf"local ({_NAME}): ({_NAME}){_SHAPE}")
 _FOLD = re.compile(rf"fold ({_NAME}) ({_NAME})")
 _STORE = re.compile(rf"store ({_NAME})\[(\S*)\] ({_NAME})")
+_ROUTINE = re.compile(rf"run ({_NAME})((?: {_NAME})+)")
 _ASSIGN = re.compile(rf"({_NAME}) = (\S+) (.+)")
 _ACCESS = re.compile(rf"({_NAME})\[(\S*)\]")
 _TERM = re.compile(rf"([+-]?)(?:(\d+)\*)?(?:({_NAME})|(\d+))")
@@ -117,6 +119,8 @@ def parse_statement(line: str) -> Statement:
         found = Fold(m[1], m[2])
     elif m := _STORE.fullmatch(line):
         found = Store(m[1], _index(m[2]), m[3])
+    elif m := _ROUTINE.fullmatch(line):
+        found = Routine(m[1], tuple(m[2].split()))
     elif m := _ASSIGN.fullmatch(line):
         found = _assignment(m[1], m[2], m[3])
     if found is None:

@@ -37,7 +37,7 @@ from presk_db.language.nn import (
 )
 from presk_db.language.operators import OPERATORS
 from presk_db.language.optimizers import adamw, clip_factor, sgd
-from presk_db.language.parameters import int_input, parameter, real_input, scalar_input, state_input
+from presk_db.language.parameters import int_input, key_input, parameter, real_input, scalar_input, state_input
 from presk_db.language.primitives import (
     amax,
     argmax,
@@ -61,6 +61,7 @@ from presk_db.language.primitives import (
     transpose,
     update,
 )
+from presk_db.language.sampling import child, key_from_seed, penalized, sample, split, uniform
 from presk_db.language.tracing import Record, Tensor, fold, function
 
 Tensor.operators.update(OPERATORS)
@@ -75,6 +76,7 @@ __all__ = [
     "attention",
     "broadcast_to",
     "causal_mask",
+    "child",
     "clip_factor",
     "concat",
     "const",
@@ -91,6 +93,8 @@ __all__ = [
     "grad",
     "int_input",
     "iota",
+    "key_from_seed",
+    "key_input",
     "layer_norm",
     "linear",
     "log",
@@ -100,6 +104,7 @@ __all__ = [
     "mean",
     "minimum",
     "parameter",
+    "penalized",
     "positions",
     "put_rows",
     "real",
@@ -108,6 +113,7 @@ __all__ = [
     "rms_norm",
     "rotary",
     "rotary_frequencies",
+    "sample",
     "scalar_input",
     "scatter_add",
     "select",
@@ -117,6 +123,7 @@ __all__ = [
     "sin",
     "site",
     "softmax",
+    "split",
     "sqrt",
     "state_input",
     "stop",
@@ -126,6 +133,7 @@ __all__ = [
     "target_count",
     "token_losses",
     "transpose",
+    "uniform",
     "update",
     "value_and_grad",
 ]

@@ -212,6 +212,11 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "put_rows": (_no_rule, _no_rule, None),
     "gather": (lambda r: scatter_add(r.b, r.g, r.shape()[0]), None),
     "scatter_add": (None, lambda r: gather(r.g, r.a)),
+    "uniform": (None,),
+    "penalize": (None, None, None, None),
+    "sample": (None, None, None, None, None, None),
+    **dict.fromkeys(("key_seed", "key_split"), (None,)),
+    "key_child": (None, None),
     "matmul": (lambda r: matmul(r.g, transpose(r.b)), _right),
 }
 """By primitive. A concat has as many rules as operands: see `rules_of`."""

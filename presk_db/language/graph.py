@@ -16,7 +16,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["real", "int", "bool"]
+from presk_db.keys import KEY_WORDS
+
+Kind = Literal["real", "int", "bool", "key"]
+"""A key is the state of a generator of random numbers (`presk_db.keys`); see `sampling` for what can be done with one."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Input:
-    """What a caller gives: reals, or integers in [0, limit).
+    """What a caller gives: reals, integers in [0, limit), or a key, in memory 8 integers below 2**32.
 
     A `scalar` is one finite real number, an f64 whatever the realization. A `state` is memory that the caller keeps: the
     entry writes it in place and gives it back as the result of the same name. Drawn from a seed, reals are uniform in
@@ -97,6 +100,11 @@ class Input:
     low: float = -1.0
     high: float = 1.0
     state: bool = False
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """The shape that it has in memory."""
+        return (*self.shape, KEY_WORDS) if self.kind == "key" else self.shape
 
 
 @dataclass(frozen=True, eq=False)

@@ -39,6 +39,11 @@ def state_input(*shape: int, low: float = -1.0, high: float = 1.0) -> Input:
     return Input("real", shape, low=low, high=high, state=True)
 
 
+def key_input() -> Input:
+    """A key, from which tokens and uniform numbers are drawn: in memory 8 integers in [0, 2^32)."""
+    return Input("key", ())
+
+
 def int_input(*shape: int, limit: int) -> Input:
     """An input of integers in [0, limit), such as tokens."""
     return Input("int", shape, limit)

@@ -19,7 +19,7 @@ from typing import Any, cast
 from presk_db.errors import GraphTextBad
 from presk_db.language.graph import Equation, Function, Graph, Input, Kind, Parameter, SourceTensor, Var, layers_of
 
-_TYPE = re.compile(r"(real|int|bool)\[([0-9,]*)\](?:<([0-9]+))?")
+_TYPE = re.compile(r"(real|int|bool|key)\[([0-9,]*)\](?:<([0-9]+))?")
 _STRING = r'"(?:[^"\\]|\\.)*"'
 _NAME = re.compile(rf"({_STRING}|[A-Za-z_][A-Za-z0-9_.]*)")
 _RANGE = re.compile(r": real\[([0-9,]*)\] in \[([^,]+),([^)]+)\)")

@@ -9,7 +9,7 @@ from functools import wraps
 from pathlib import Path
 from typing import Any, ClassVar, ParamSpec, TypeVar, cast
 
-from presk_db.errors import EntryBad, PreskError, ShapeBad
+from presk_db.errors import EntryBad, KindBad, PreskError, ShapeBad
 from presk_db.language.graph import Equation, Function, Graph, Input, Kind, Parameter, Var
 
 P = ParamSpec("P")
@@ -160,6 +160,22 @@ class Tensor:
         raise EntryBad("a tensor cannot be iterated: slice it or fold over it", source_line())
 
 
+OF_KEYS = (
+    "reshape",
+    "slice",
+    "gather",
+    "take_rows",
+    "update",
+    "call",
+    "fold",
+    "key_child",
+    "key_split",
+    "uniform",
+    "sample",
+)
+"""Equations that may have a key among their operands."""
+
+
 def emit(
     op: str, inputs: Sequence[Tensor], kind: Kind, shape: Sequence[int], limit: int | None = None, **attributes: Any
 ) -> Tensor:
@@ -178,6 +194,8 @@ def emit_many(
     for tensor in inputs:
         if tensor.trace is not trace:
             raise EntryBad("a function uses only its arguments: this tensor belongs to another one", source_line())
+        if tensor.kind == "key" and op not in OF_KEYS:
+            raise KindBad(f"{op} takes no key: draw numbers from it, or a child", source_line())
     variables = [trace.new_var(*o) for o in outputs]
     equation = Equation(
         op,

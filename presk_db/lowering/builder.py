@@ -18,6 +18,7 @@ from presk_db.kernels.ir import (
     Loop,
     LoopKind,
     Op,
+    Routine,
     Statement,
     Store,
 )
@@ -150,6 +151,10 @@ class Builder:
     def put(self, local: str, at: Affine, value: str) -> None:
         """Writes an element of a local, here."""
         self.levels[-1].statements.append(Store(local, (at,), value))
+
+    def run(self, name: str, args: tuple[str, ...]) -> None:
+        """Runs a routine, here."""
+        self.levels[-1].statements.append(Routine(name, args))
 
     def acc(self, type_: str, kind: AccKind) -> str:
         """An accumulator, defined here."""

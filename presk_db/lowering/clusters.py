@@ -8,6 +8,7 @@ A cluster has a domain, the shape over which its output elements run:
     concat        the parts of one concat
     scatter       the shape of a scatter_add's result, and alone
     put           the shape of the rows that a put_rows writes, and alone
+    routine       one element: a routine takes whole arrays from memory, and is alone
     attention     a row's; the products before and behind it are in it, too (see `attention`)
 
 Equations join, in program order, the latest cluster that one of their operands comes from, where their shapes fit: so
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from presk_db.kernels.ir import FUNCTIONS
+from presk_db.kernels.routines import ROUTINES
 from presk_db.language.primitives import ELEMENTWISE, REDUCTIONS
 from presk_db.lowering.attention import Attention, Part, attention_of
 from presk_db.lowering.extents import limits_of
@@ -39,7 +41,10 @@ from presk_db.lowering.views import (
 BY_INTEGER = ("gather", "scatter_add", "take_rows", "put_rows")
 """Equations that find elements by an integer of the run: their operands are in memory."""
 
-ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter", "put", "attention"]
+IN_MEMORY = (*BY_INTEGER, *ROUTINES)
+"""Equations whose operands are in memory."""
+
+ClusterKind = Literal["elementwise", "row", "product", "concat", "scatter", "put", "routine", "attention"]
 
 
 @dataclass(eq=False)
@@ -130,6 +135,8 @@ class Clustering:
                 cluster = Cluster("scatter", e.output.shape, None, e.scope)
             case "put_rows":
                 cluster = Cluster("put", e.inputs[1].shape, None, e.scope)
+            case _ if e.op in ROUTINES:
+                cluster = Cluster("routine", (), None, e.scope)
             case "pack":
                 cluster = Cluster("elementwise", e.inputs[0].shape, None, e.scope)
             case _ if e.op in REDUCTIONS:
@@ -141,7 +148,7 @@ class Clustering:
 
     def _joined(self, e: FlatEquation) -> Cluster | None:
         found = [c for v in e.inputs if (c := self._producer(v)) is not None]
-        if not found or e.op in ("matmul", "concat", *BY_INTEGER):
+        if not found or e.op in ("matmul", "concat", *IN_MEMORY):
             return None
         latest = max(found, key=self.clusters.index)
         before = [c for c in found if c is not latest]
@@ -178,7 +185,7 @@ class Clustering:
 
     def fits(self, e: FlatEquation, cluster: Cluster) -> bool:
         """Whether the cluster's loops can compute `e`, given that its operands from there are seen at the same element."""
-        if cluster.kind in ("concat", "scatter", "put"):
+        if cluster.kind in ("concat", "scatter", "put", "routine"):
             return False
         if e.op == "pack":
             value = e.inputs[0]
@@ -239,7 +246,7 @@ class Clustering:
 
     def _inlines(self, e: FlatEquation, user: FlatEquation, there: Cluster) -> bool:
         """Whether `user` can compute its operand `e` in place, element by element, without repeating it."""
-        if user.op in ("matmul", *BY_INTEGER):
+        if user.op in ("matmul", *IN_MEMORY):
             return False
         for value in user.inputs:
             if root_of(value) is not e.output:
@@ -299,7 +306,7 @@ class Clustering:
 
 def _needs_memory(user: FlatEquation, root: Value) -> bool:
     """Whether this user reads the root from memory even inside one cluster."""
-    return user.op in ("matmul", "stack", *BY_INTEGER)
+    return user.op in ("matmul", "stack", *IN_MEMORY)
 
 
 def _free_values(flat: Flat) -> set[int]:

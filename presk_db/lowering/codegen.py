@@ -1,10 +1,12 @@
 """A cluster's kernel at point zero: loops over its domain, in which `elements` computes each element by demand."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import AccKind, Kernel, literal
+from presk_db.kernels.routines import ROUTINES, Given, extents
 from presk_db.kernels.types import COMPUTE
 from presk_db.language.primitives import REDUCTIONS
 from presk_db.lowering.builder import Argument
@@ -34,6 +36,7 @@ def lowered(cluster: Cluster, clustering: Clustering) -> Lowered:
         "concat": nests.concat,
         "scatter": nests.scatter,
         "put": nests.put,
+        "routine": nests.routine,
         "attention": nests.attention,
     }[cluster.kind]()
     return Lowered(nests.builder.kernel(), tuple(nests.builder.arguments))
@@ -202,6 +205,28 @@ class _Nests(Elements):
         self.store_element(e.output, self.demand(rows, index), self.moved(e, index, start))
         self.close_all(rows.shape)
 
+    def routine(self) -> None:
+        """The routine on its arrays and values."""
+        b = self.builder
+        (e,) = self.cluster.equations
+        slots, operands = ROUTINES[e.op], iter(e.inputs)
+        values = [e.output if s.mode == "out" else next(operands) if s.mode != "local" else None for s in slots]
+        shapes = [
+            _collapsed(v.shape, len(s.shape)) if v is not None else () for s, v in zip(slots, values, strict=True)
+        ]
+        taken = [(s, v, n) for s, v, n in zip(slots, values, shapes, strict=True) if v is not None]
+        given = [Given(s.mode, v.type, n) for s, v, n in taken]
+        sizes = extents(e.op, given)
+        args: list[str] = []
+        for slot, value, shape in zip(slots, values, shapes, strict=True):
+            if value is None:
+                args.append(b.local(slot.types[0], tuple(sizes[n] if isinstance(n, str) else n for n in slot.shape)))
+            elif slot.mode == "value":
+                args.append(b.converted(self.demand(value, ()), slot.types[0]))
+            else:
+                args.append(b.array(root_of(value), shape, slot.mode).name)
+        b.run(e.op, tuple(args))
+
     def limits(self, equations: list[FlatEquation], operand: int | None = None) -> dict[int, Affine]:
         """How many elements count along the axes of equations' results, or of an operand of each; where not all do."""
         found: dict[int, Affine] = {}
@@ -225,6 +250,12 @@ class _Nests(Elements):
     @staticmethod
     def with_axis(rows: Index, axis: int, i: Affine) -> Index:
         return (*rows[:axis], i, *rows[axis + 1 :])
+
+
+def _collapsed(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+    """A shape of this many axes: the first stands for all leading ones."""
+    last = shape[len(shape) - rank + 1 :] if rank else ()
+    return (math.prod(shape[: len(shape) - len(last)]), *last) if rank else ()
 
 
 def _domain(e: FlatEquation) -> tuple[int, ...]:

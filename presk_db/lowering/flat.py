@@ -7,6 +7,8 @@ from typing import Any
 
 from presk_db.errors import EntryBad
 from presk_db.kernels.launches import Call, FoldInfo, FunctionInfo
+from presk_db.kernels.routines import ROUTINES, Slot
+from presk_db.keys import KEY_LIMIT, KEY_WORDS
 from presk_db.language.graph import Equation, Function, Graph, Kind, Var
 from presk_db.language.primitives import LAYOUT, MARKS
 from presk_db.lowering.realization import Realization
@@ -83,6 +85,8 @@ class _Flattener:
 
     def value(self, var: Var, site: str) -> Value:
         self.count += 1
+        if var.kind == "key":
+            return Value(self.count, "int", (*var.shape, KEY_WORDS), KEY_LIMIT, site, "i64")
         type_ = {"int": "i64", "bool": "bool"}.get(var.kind) or self.realization.type_of(site)
         return Value(self.count, var.kind, var.shape, var.limit, site, type_)
 
@@ -128,6 +132,8 @@ class _Flattener:
                 self.flat.seen[inputs[0].id] = e["axis"], inputs[1], e["count"]
             return self.mark(e, inputs, call, site, scope)
         output = self.value(e.outputs[0], site)
+        if e.op in ROUTINES:
+            return self.routine(e, inputs, output, call, scope)
         if output.kind == "real" and output.shape == () and any(v.scalar for v in inputs):
             hosts = [self.in_f64(v) for v in inputs]
             if all(v is not None for v in hosts):
@@ -141,6 +147,25 @@ class _Flattener:
         if e.op == "concat":
             inputs = [v for v in inputs if 0 not in v.shape]
         return self.append(e.op, inputs, output, dict(e.attributes), call, scope, e.source)
+
+    def routine(self, e: Equation, inputs: list[Value], output: Value, call: int, scope: Scope) -> Value:
+        """A routine's equation: reals that it gives or is given one of are f64, arrays lie row by row in memory."""
+        if output.kind == "real":
+            output.type = "f64"
+        slots = [s for s in ROUTINES[e.op] if s.mode in ("in", "value")]
+        given = [self.argument(v, s, call, scope, e.source) for v, s in zip(inputs, slots, strict=True)]
+        return self.append(e.op, given, output, {}, call, scope, e.source)
+
+    def argument(self, value: Value, slot: Slot, call: int, scope: Scope, source: str) -> Value:
+        """A value as a routine takes it."""
+        if slot.mode == "value":
+            return self.in_f64(value) or value
+        root = value
+        while root.equation is not None and root.equation.op == "reshape":
+            root = root.equation.inputs[0]
+        if root.equation is None or root.equation.op not in UNSTORED:
+            return value
+        return self.copy(value, f"{value.site}/copy", value.type, call, scope, source)
 
     def mark(self, e: Equation, inputs: list[Value], call: int, site: str, scope: Scope) -> Value:
         """The operand itself; of a site with another type, or a state of one, the operand in that type."""

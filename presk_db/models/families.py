@@ -10,9 +10,10 @@ from typing import Any
 
 from presk_db.errors import EntryBad, ModelUnknown, PreskError
 from presk_db.language.graph import Input, Parameter
+from presk_db.language.parameters import key_input
 from presk_db.language.tracing import flatten
 from presk_db.models import gpt2, llama
-from presk_db.models.model import Entry, Model, decode_entry
+from presk_db.models.model import DERIVED, Entry, Model
 
 FAMILIES = {"gpt2": gpt2.model_from_config, **dict.fromkeys(llama.FAMILIES, llama.model_from_config)}
 
@@ -35,7 +36,7 @@ def model_from_config(config: Mapping[str, Any], place: str = "config.json") -> 
 def model_from_python(path: Path, entry: str) -> Model:
     """The model that a user's file defines: `DIMS` (name -> default), `parameters(dims)`, `inputs(dims)`, and the entry.
 
-    A file with `forward` and without `decode` has the step that follows from it, with the dimension C, as `decode`.
+    A file with `forward` has the entries of `DERIVED` that it lacks, which follow from it, with the dimension C.
     Raises EntryBad (E1203) with the file's line where it cannot be imported or lacks one of them.
     """
     name = f"presk_user_{path.stem}"
@@ -48,7 +49,7 @@ def model_from_python(path: Path, entry: str) -> Model:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as e:
         raise EntryBad(f"importing it failed with {type(e).__name__}: {e}", _place(path, e)) from e
-    derived = entry == "decode" and not hasattr(module, "decode") and hasattr(module, "forward")
+    derived = entry in DERIVED and not hasattr(module, entry) and hasattr(module, "forward")
     for needed in ("forward" if derived else entry, "parameters", "inputs"):
         if not inspect.isfunction(getattr(module, needed, None)):
             raise EntryBad(f"it has no function {needed}", path.name)
@@ -56,7 +57,7 @@ def model_from_python(path: Path, entry: str) -> Model:
     return Model(
         path.stem,
         _guarded(path, module.parameters, check_parameters),
-        {entry: decode_entry(found, MOST_POSITIONS) if derived else found},
+        {entry: DERIVED[entry](found, MOST_POSITIONS) if derived else found},
         {n: (d, 2**31) for n, d in _dims(getattr(module, "DIMS", {}), path.name).items()},
     )
 
@@ -84,8 +85,8 @@ def check_inputs(inputs: Any, place: str) -> None:
         raise EntryBad("inputs() must return a mapping of names to inputs", place)
     for name, i in inputs.items():
         _check_name("input", name, place)
-        if i.kind not in ("real", "int"):
-            raise EntryBad(f"the input {name} needs the kind real or int", place)
+        if i.kind not in ("real", "int", "key") or (i.kind == "key" and i != key_input()):
+            raise EntryBad(f"the input {name} needs the kind real, int or key", place)
         _check_shape("input", name, i.shape, place)
         if i.limit is not None and (type(i.limit) is not int or not 1 <= i.limit < 2**63):
             raise EntryBad(f"the limit of input {name} must be from 1 to 2^63 - 1", place)

@@ -1,11 +1,12 @@
 """Model: what a family makes of a config, and what an entry is traced from."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from presk_db.errors import DimensionBad, ModelUnknown
 from presk_db.language.decoding import decode_graph
+from presk_db.language.drawing import next_token_graph
 from presk_db.language.graph import Graph, Input
 from presk_db.language.tied import untied_graph
 from presk_db.language.tracing import graph_from_entry
@@ -74,3 +75,15 @@ def decode_entry(forward: Entry, longest: int) -> Entry:
         lambda graph, dims: decode_graph(untied_graph(graph), dims["C"]),
         {"C": (1, longest)},
     )
+
+
+def next_token_entry(forward: Entry, longest: int) -> Entry:
+    """That step with the token that is drawn from its last row."""
+    step = decode_entry(forward, longest)
+    assert step.derived is not None
+    derived = step.derived
+    return replace(step, derived=lambda graph, dims: next_token_graph(derived(graph, dims)))
+
+
+DERIVED = {"decode": decode_entry, "next_token": next_token_entry}
+"""The entries that follow from a forward pass."""

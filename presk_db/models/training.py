@@ -1,4 +1,4 @@
-"""language_entries: forward, decode, loss, loss_grad, train_step and train_step_sgd of a model that gives logits for tokens.
+"""language_entries: forward, the steps, losses and training steps of a model that gives logits for tokens.
 
 Letters: M micro-batches, B sequences of one, T positions, V vocabulary. Tokens and targets are (B, T), or (M, B, T)
 where M is not 1. A target that is V is ignored. The loss is the mean over the other targets, of all micro-batches; where
@@ -16,7 +16,7 @@ from presk_db.language.optimizers import adamw, clip_factor, mapped, sgd
 from presk_db.language.parameters import int_input, real_input, scalar_input
 from presk_db.language.primitives import broadcast_to, const, reshape, site, sum, update
 from presk_db.language.tracing import Record, Tensor, flatten, fold, function, rebuilt
-from presk_db.models.model import Entry, decode_entry, forward_entry
+from presk_db.models.model import DERIVED, Entry, forward_entry
 
 CLIP = 1.0
 """The largest norm of a gradient that train_step leaves as it is."""
@@ -54,7 +54,7 @@ def language_entries(forward: Callable[..., Any], parameters: Any, vocabulary: i
     whole = forward_entry(tokens, forward)
     return {
         "forward": whole,
-        "decode": decode_entry(whole, longest),
+        **{name: derived(whole, longest) for name, derived in DERIVED.items()},
         **{n: Entry(i, functions[n]) for n, i in inputs.items()},
     }
 

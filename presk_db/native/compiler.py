@@ -24,6 +24,7 @@ _RUNTIME = (
     "presk_math",
     "presk_key",
     "presk_sample",
+    "presk_routine",
 )  # the parts of the runtime that kernels call begin so
 
 

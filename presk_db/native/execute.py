@@ -11,9 +11,25 @@ from functools import lru_cache
 import numpy as np
 
 from presk_db.kernels.affine import Affine
-from presk_db.kernels.ir import Acc, Const, End, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
+from presk_db.kernels.ir import (
+    Acc,
+    Const,
+    End,
+    Fold,
+    Index,
+    Kernel,
+    Load,
+    Local,
+    Loop,
+    Op,
+    Routine,
+    Scalar,
+    Statement,
+    Store,
+)
 from presk_db.kernels.parser import parse
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address
+from presk_db.kernels.routines import Given, arguments_of
 from presk_db.kernels.tree import Nest, tree
 from presk_db.kernels.types import COMPUTE
 from presk_db.native.access import Access, Expression, Frame, Memory
@@ -21,6 +37,7 @@ from presk_db.native.accumulators import Step, begin, finish, fold
 from presk_db.native.arguments import check_arguments
 from presk_db.native.numbers import COMPUTED, Array, bf16_from_f32, f32_from_bf16
 from presk_db.native.operations import UFUNCS, operation
+from presk_db.native.routines import routine
 from presk_db.native.vectorize import CHUNK, vectorized_loops, widths
 
 
@@ -164,6 +181,8 @@ class _Builder:
                 return [_index(dest, self._expression(expression))]
             case Op(dest, op, type_, args):
                 return [_op(dest, op, type_, args)]
+            case Routine(name, args):
+                return [_routine(name, args, arguments_of(self.kernel, s))]
             case Const() | Scalar():
                 return []  # set before the kernel starts
             case Loop() | End():
@@ -290,6 +309,21 @@ def _op(dest: str, op: str, type_: str, args: tuple[str, ...]) -> Step:
 
     def step(frame: Frame) -> None:
         frame.values[dest] = call(*[frame.values[a] for a in args])
+
+    return step
+
+
+def _routine(name: str, args: tuple[str, ...], given: tuple[Given, ...]) -> Step:
+    call = routine(name)
+
+    def step(frame: Frame) -> None:
+        found: list[object] = []
+        for arg, g in zip(args, given, strict=True):
+            if g.mode == "value":
+                found.append(frame.values[arg].item())
+            elif g.mode != "local":
+                found.append(frame.memory[arg].flat.reshape(g.shape))
+        call(*found)
 
     return step
 

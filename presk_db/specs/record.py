@@ -18,6 +18,7 @@ from presk_db.draw import drawn_input
 from presk_db.errors import InputBad, InputOutOfRange, MemoryShort, SpecUnreadable
 from presk_db.kernels.launches import Buffer, LaunchOrder
 from presk_db.kernels.plan_file import Plan, check_plan, read_plan
+from presk_db.keys import KEY_LIMIT
 from presk_db.language.graph import Graph, Input
 from presk_db.lowering.lower import launch_order
 from presk_db.models.families import model_from_config, model_from_python
@@ -198,6 +199,8 @@ def _inputs(spec: Spec, graph: Graph, order: LaunchOrder) -> tuple[dict[int, Arr
 def _drawn(seed: int, name: str, given: Input) -> Array:
     if given.scalar:
         return np.array(given.low, np.float64)
+    if given.kind == "key":
+        return drawn_input(seed, name, given.stored, KEY_LIMIT)
     return drawn_input(seed, name, given.shape, given.limit, given.low, given.high)
 
 

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Engine, Table, func, insert, select, text
 
 from presk_db.kernels.ir import Kernel
 from presk_db.kernels.launches import LaunchOrder, View, WeightPart
+from presk_db.kernels.routines import operation_kind
 from presk_db.recording.events import Launched, Recording
 from presk_db.store import tables
 from presk_db.store.digest import float_bits, recording_digest, signed
@@ -135,7 +136,10 @@ def _insert_what_happened(connection: Connection, order: LaunchOrder, r: int, vi
     kernels = {kernel.digest: kernel for kernel in order.kernels()}
     ids = _kernel_ids(connection, kernels)
     modes = {digest: tuple(a.mode for a in kernel.arrays) for digest, kernel in kernels.items()}
-    _put(connection, tables.operations, ((r, n, x.call, "launch", x.label, x.source) for n, x in launches))
+    kinds = {digest: operation_kind(kernel) for digest, kernel in kernels.items()}
+    _put(
+        connection, tables.operations, ((r, n, x.call, kinds[x.kernel.digest], x.label, x.source) for n, x in launches)
+    )
     _put(connection, tables.launches, ((r, n, ids[x.kernel.digest]) for n, x in launches))
     arguments = (
         (r, n, position, mode, views[view])

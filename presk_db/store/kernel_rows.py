@@ -23,6 +23,7 @@ from presk_db.kernels.ir import (
     Mode,
     Op,
     Parameter,
+    Routine,
     Scalar,
     ScalarParameter,
     Statement,
@@ -87,6 +88,8 @@ def _statement_columns(s: Statement) -> Row:
             return {"kind": "scalar", "dest": dest, "operands": scalar}
         case Op(dest, op, type_, args):
             return {"kind": "op", "dest": dest, "op": op, "type": type_, "operands": " ".join(args)}
+        case Routine(name, args):
+            return {"kind": "op", "op": name, "operands": " ".join(args)}
 
 
 def loop_rows(kernel: Kernel) -> Iterator[Row]:
@@ -199,6 +202,8 @@ def _statement(s: Mapping[str, Any]) -> Statement:
             return Index(s["dest"], parse_affine(s["expression"]))
         case "scalar":
             return Scalar(s["dest"], s["operands"])
+        case _ if s["dest"] is None:
+            return Routine(s["op"], tuple(s["operands"].split(" ")))
         case _:
             return Op(s["dest"], s["op"], s["type"], tuple(s["operands"].split(" ")))
 
