@@ -97,7 +97,6 @@ def check_routine(name: str, args: Sequence[str], given: Sequence[Given]) -> Non
     arrays = [a for a, g in zip(args, given, strict=True) if g.mode != "value"]
     if len(set(arrays)) != len(arrays):
         raise KernelAliasBad(f"{name} is given one array twice")
-    extents(name, given)
     for arg, slot, g in zip(args, slots, given, strict=True):
         if (slot.mode == "value") != (g.mode == "value") or (slot.mode == "local") != (g.mode == "local"):
             raise KernelTypeBad(f"{name} takes something else than {arg}")
@@ -105,6 +104,7 @@ def check_routine(name: str, args: Sequence[str], given: Sequence[Given]) -> Non
             raise KernelAliasBad(f"{arg} is {'written' if g.mode == 'out' else 'read'} alone")
         if g.type not in slot.types:
             raise KernelTypeBad(f"{arg} is {g.type}, {name} takes {' or '.join(slot.types)}")
+    extents(name, given)
 
 
 def extents(name: str, given: Sequence[Given]) -> dict[str, int]:
