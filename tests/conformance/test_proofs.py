@@ -30,7 +30,8 @@ from presk_db.store.engine import open_database, reading
 from presk_db.store.ingest import write_recording
 from presk_db.store.recordings import find_recording
 from tests.kernels.random_kernels import random_kernel
-from tests.kernels.schedule_kernels import NESTS, random_schedule
+from tests.kernels.random_schedules import random_schedule
+from tests.kernels.schedule_kernels import NESTS
 from tests.store.synthetic import Builder, recording
 
 ROWS = """in a0: f32[8,16]

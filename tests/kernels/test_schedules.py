@@ -5,7 +5,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from schedule_kernels import NESTS, arrays_for, random_schedule
+from random_schedules import arrays_for, random_schedule
+from schedule_kernels import NESTS
 
 from presk_db.errors import ScheduleIllegal
 from presk_db.kernels.attention import attention_of
