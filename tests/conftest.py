@@ -3,11 +3,18 @@
 from collections.abc import Callable
 
 import pytest
+from hypothesis import HealthCheck, settings
 from pipeline import ROOT, Presk, Said
 from sqlalchemy import Engine
 
 from presk_db.cli.main import main
 from presk_db.store.engine import open_database
+
+settings.register_profile(
+    "presk", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("presk")
+"""The examples of a test follow from its text, and no test fails because the machine is slow."""
 
 PARITY_SIZES = {"batch": 2, "tokens": 7, "width": 24, "heads": 4, "kv-heads": 2, "head-dim": 6}
 

@@ -251,7 +251,7 @@ def test_truncation_at_every_byte(tmp_path: Path) -> None:
         malformed(tmp_path, content[:length])
 
 
-@settings(derandomize=True, deadline=None, max_examples=400)
+@settings(max_examples=400)
 @given(st.data())
 def test_fuzzed_bytes_raise_only_presk_errors(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     content = bytearray(small_file())
@@ -269,7 +269,7 @@ def test_fuzzed_bytes_raise_only_presk_errors(tmp_path_factory: pytest.TempPathF
     assert time.monotonic() - start < 5
 
 
-@settings(derandomize=True, deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 def test_any_bytes_after_the_magic(tmp_path_factory: pytest.TempPathFactory, tail: bytes) -> None:
     path = tmp_path_factory.mktemp("fuzz") / "f.gguf"

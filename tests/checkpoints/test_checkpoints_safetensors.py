@@ -132,7 +132,7 @@ def test_truncation_at_every_byte(tmp_path: Path) -> None:
         malformed(tmp_path, content[:length])
 
 
-@settings(derandomize=True, deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.data())
 def test_fuzzed_bytes_raise_only_presk_errors(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     good = file_bytes({"a": ENTRY, "b": {"dtype": "BF16", "shape": [1, 2], "data_offsets": [8, 12]}}, b"\0" * 12)

@@ -56,7 +56,7 @@ def test_every_word_of_the_templates_is_reserved_or_prefixed() -> None:
         assert word in (ROOT / "generators" / "c_program" / "model.c.mako").read_text()
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(st.text(max_size=40) | st.text('*/\\?"%\n0', max_size=12), min_size=30, max_size=30))
 def test_strings_and_comments_as_gcc_reads_them(tmp_path_factory: object, texts: list[str]) -> None:
     folder = Path(tmp_path_factory.mktemp("text"))  # type: ignore[attr-defined]

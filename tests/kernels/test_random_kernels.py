@@ -23,7 +23,7 @@ from presk_db.native.numbers import canonical
 from tests.kernels.oracle import interpret
 from tests.kernels.random_kernels import random_arguments, random_kernel
 
-SLOW_OK = settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+SLOW_OK = settings(max_examples=120, suppress_health_check=list(HealthCheck))
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 
 

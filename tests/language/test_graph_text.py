@@ -147,7 +147,7 @@ def test_a_text_whose_parts_do_not_fit_is_refused(old: str, new: str, message: s
         graph_from_text(text.replace(old, new, 1))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.data())
 def test_any_other_text_is_refused(data: st.DataObject) -> None:
     text = every_kind().text()

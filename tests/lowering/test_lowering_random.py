@@ -11,7 +11,7 @@ from presk_db.lowering.lower import launch_order
 from presk_db.lowering.realization import Realization
 from presk_db.native.numbers import STORAGE
 
-_SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+_SETTINGS = settings(max_examples=100, suppress_health_check=list(HealthCheck))
 
 
 @_SETTINGS

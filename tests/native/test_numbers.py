@@ -116,7 +116,7 @@ def test_fma_of_special_values(type_: str) -> None:
 
 
 @given(st.integers(0, 2**32))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_fma_of_near_cancellations(seed: int) -> None:
     r = random.Random(seed)
     for type_ in ("f32", "f64"):

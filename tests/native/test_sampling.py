@@ -92,7 +92,7 @@ SAMPLINGS = st.builds(
 )
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(st.lists(LOGITS, min_size=1, max_size=30), SAMPLINGS, st.integers(0, 2**53 - 1), st.lists(st.integers(-2, 32)))
 def test_c_draws_what_numpy_draws(
     c: tuple[Any, Any], logits: list[float], s: Sampling, u: int, seen: list[int]

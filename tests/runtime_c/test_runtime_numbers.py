@@ -132,7 +132,7 @@ def test_f32_keys_keep_the_order(runtime: Runtime) -> None:
     assert list(signed[3:5]) == [-1, 0]
 
 
-@settings(derandomize=True, max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(a=st.floats(width=64), b=st.floats(width=64))
 def test_f64_keys_keep_the_order(runtime: Runtime, a: float, b: float) -> None:
     x = np.array([a, b])
@@ -186,7 +186,7 @@ def f32_of_integer(i: int) -> int:
     return int(np.float32(-value if i < 0 else value).view(np.uint32))
 
 
-@settings(derandomize=True, max_examples=2000, deadline=None)
+@settings(max_examples=2000)
 @given(high=st.integers(1, 2**25), shift=st.integers(0, 38), delta=st.integers(-2, 2), sign=st.sampled_from([-1, 1]))
 def test_i64_rounds_once_to_f32(runtime: Runtime, high: int, shift: int, delta: int, sign: int) -> None:
     i = max(min(sign * ((high << shift) + delta), 2**63 - 1), -(2**63))

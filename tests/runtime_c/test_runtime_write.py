@@ -75,7 +75,7 @@ def test_every_type_comes_back_through_the_package(runtime: Runtime, tmp_path: P
     assert [p.name for p in tmp_path.iterdir()] == ["out.safetensors"]
 
 
-@settings(derandomize=True, max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(names=st.lists(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")), unique=True))
 def test_any_names_are_sorted_and_escaped(
     runtime: Runtime, tmp_path_factory: pytest.TempPathFactory, names: list[str]

@@ -57,7 +57,6 @@ def test_random_intervals_are_packed_near_the_bound() -> None:
 rows = st.tuples(st.integers(0, 8), st.integers(0, 5), st.integers(0, 4), st.integers(0, 3))
 
 
-@settings(deadline=None)
 @given(st.lists(st.lists(rows, max_size=4), max_size=8))
 def test_rigid_pieces_do_not_overlap(lists: list[list[tuple[int, int, int, int]]]) -> None:
     pieces = [rectangles([(t, t + n, 64 * low, 64 * (low + size)) for t, n, low, size in piece]) for piece in lists]
@@ -103,7 +102,7 @@ def check_map(found: list[object], order: LaunchOrder) -> None:
     assert overlaps(pieces, Packing((0,) * len(pieces), 0)) == []
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_random_programs_read_what_they_should(seed: int) -> None:
     run(random_order(seed))

@@ -49,7 +49,7 @@ def check_against_oracle(order: LaunchOrder) -> int:
     return len(forms) - len(numbers)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 2**32))
 def test_forms_of_random_programs(seed: int) -> None:
     check_against_oracle(random_order(seed))
