@@ -47,6 +47,7 @@
 #endif
 
 _Static_assert(CHAR_BIT == 8, "presk: a byte must have 8 bits");
+_Static_assert(sizeof 1.0 == sizeof(double), "presk: -fsingle-precision-constant changes the bits; build without it");
 _Static_assert(sizeof(float) == 4 && sizeof(double) == 8, "presk: float and double must have 4 and 8 bytes");
 
 /* gcc knows this pragma only as a warning and needs -ffp-contract=off (its default under -std=c11); others obey it. */

@@ -28,7 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def presk(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Presk:
-    """Runs `presk ARGUMENTS` in this process."""
+    """Runs `presk ARGUMENTS` in this process, which says nothing of its progress, however slow the machine is."""
+    monkeypatch.setattr("presk_db.cli.progress.DELAY", float("inf"))
 
     def run(*arguments: object) -> Said:
         monkeypatch.setattr("sys.argv", ["presk", *map(str, arguments)])

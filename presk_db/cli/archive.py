@@ -63,9 +63,9 @@ def archive_commands(cli: click.Group, db_option: Callable[[Any], Any]) -> None:
             done = verified(file, builds, weights, limit, progress)
         click.echo(f"{file}: {done.recording.name} {done.recording.digest[:16]}, every file unchanged")
         click.echo(f"SHA-256 of the tar {done.digest}")
-        if done.is_made_again:
+        if done.not_made_again is None:
             click.echo("every file follows from the recording")
         else:
-            click.echo(f"the files were not made again: presk {done.presk} wrote them")
+            click.echo(f"the files were not made again: {done.not_made_again}")
         for build, size in done.builds:
             click.echo(f"{build}: {size} bytes equal to the recorded ones")

@@ -55,4 +55,6 @@ def _cell(value: object) -> object:
     """What stands in a table."""
     if isinstance(value, str):
         return value.replace("\r", "\\r").replace("\n", "\\n")
+    if isinstance(value, bool):
+        return "true" if value else "false"
     return "" if value is None else _plain(value)

@@ -12,10 +12,18 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from presk_db.checkpoints.mapped import reason
 from presk_db.checkpoints.safetensors import SafetensorsFile
 from presk_db.checkpoints.safetensors_write import replaced_file
 from presk_db.emit import archive as layout
-from presk_db.errors import ArchiveBad, ArchiveChanged, ArchiveNewer, DatabaseWriteFailed, PreskError
+from presk_db.errors import (
+    ArchiveBad,
+    ArchiveChanged,
+    ArchiveNewer,
+    DatabaseWriteFailed,
+    OutputUnwritable,
+    PreskError,
+)
 from presk_db.store.engine import Engine
 from presk_db.store.extract import restored
 from presk_db.store.recordings import StoredRecording
@@ -58,6 +66,7 @@ def opened_archive(path: str, limit: int = LIMIT, progress: Progress = lambda st
         ArchiveBad: E7008, where it is cut, malformed, larger than `limit`, or no archive.
         ArchiveChanged: E7009, where a file, kernel, weight, input or output was changed: they are named.
         ArchiveNewer: E7010.
+        OutputUnwritable: E1108, where there is no room for its files.
     """
     with tempfile.TemporaryDirectory(prefix="presk-archive-") as work:
         progress("unpack")
@@ -72,43 +81,60 @@ def opened_archive(path: str, limit: int = LIMIT, progress: Progress = lambda st
 
 
 def _unpacked(path: str, work: Path, limit: int) -> tuple[Path, str]:
-    """Writes the files below `work`; the folder in which they lie, and the SHA-256 of the tar."""
+    """Writes the files below `work`; the folder in which they lie, and the SHA-256 of the tar.
+
+    Raises ArchiveBad (E7008), and OutputUnwritable (E1108) where the disk is full.
+    """
     tops: set[str] = set()
-    try:
-        with gzip.open(path, "rb") as zipped:
-            file = _Hashed(zipped)
-            for member, pieces in read_tar(file, limit):
-                tops.add(member.name.partition("/")[0])
-                if len(tops) > 1 or "/" not in member.name:
-                    raise ArchiveBad("an archive's files lie in one folder", member.name)
-                target = work / member.name
+    with _Hashed(path) as file:
+        for member, pieces in read_tar(file, limit):
+            tops.add(member.name.partition("/")[0])
+            if len(tops) > 1 or "/" not in member.name:
+                raise ArchiveBad("an archive's files lie in one folder", member.name)
+            target = work / member.name
+            try:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 with open(target, "xb") as out:
                     for piece in pieces:
                         out.write(piece)
                 target.chmod(member.mode)
-    except EOFError:
-        raise ArchiveBad("it is cut: its end is missing") from None
-    except (gzip.BadGzipFile, zlib.error):
-        raise ArchiveBad("it is no .tar.gz file, or it was changed") from None
-    except OSError as e:
-        raise ArchiveBad(f"it cannot be unpacked: {(e.strerror or str(e)).lower()}") from None
-    except ValueError:  # a path with a NUL
-        raise ArchiveBad("there is no such file") from None
+            except (FileExistsError, IsADirectoryError, NotADirectoryError):
+                raise ArchiveBad("it cannot be unpacked: a file has the name of a folder", member.name) from None
+            except OSError as e:
+                what = f"cannot be unpacked in {work.parent}: {reason(e)}; TMPDIR may name another folder"
+                raise OutputUnwritable(what, path) from None
     if not tops:
         raise ArchiveBad("it holds no file")
     return work / tops.pop(), file.state.hexdigest()
 
 
 class _Hashed:
-    """Reads from a file, and keeps the SHA-256 of what was read."""
+    """Reads what a .gz file holds, and keeps the SHA-256 of what was read. Raises ArchiveBad (E7008)."""
 
-    def __init__(self, file: gzip.GzipFile) -> None:
-        self.file = file
+    def __init__(self, path: str) -> None:
         self.state = hashlib.sha256()
+        try:
+            self.file = gzip.open(path, "rb")  # noqa: SIM115 - closed by __exit__
+        except OSError as e:
+            raise ArchiveBad(f"it cannot be read: {reason(e)}") from None
+        except ValueError:  # a path with a NUL
+            raise ArchiveBad("there is no such file") from None
+
+    def __enter__(self) -> "_Hashed":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
 
     def read(self, size: int) -> bytes:
-        piece = self.file.read(size)
+        try:
+            piece = self.file.read(size)
+        except EOFError:
+            raise ArchiveBad("it is cut: its end is missing") from None
+        except (gzip.BadGzipFile, zlib.error):
+            raise ArchiveBad("it is no .tar.gz file, or it was changed") from None
+        except OSError as e:
+            raise ArchiveBad(f"it cannot be read: {reason(e)}") from None
         self.state.update(piece)
         return piece
 

@@ -16,18 +16,21 @@ from presk_db.resources import presk_version
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import Engine, open_database
 from presk_db.store.recordings import StoredRecording
+from presk_db.store.tables import SCHEMA_VERSION
 
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Verified:
-    """A sound archive: what it is of, its tar's SHA-256, whether its files were made again, and the builds that ran."""
+    """A sound archive: what it is of, its tar's SHA-256, and the builds that ran.
+
+    `not_made_again` is why its files were not made again from the recording; None where they were.
+    """
 
     recording: StoredRecording
     digest: str
-    is_made_again: bool
-    presk: str
+    not_made_again: str | None
     builds: tuple[tuple[Build, int], ...]
 
 
@@ -40,8 +43,8 @@ def verified(
 ) -> Verified:
     """Verifies an archive.
 
-    Its files must have the digests of its manifest; its rows must be those of one recording, with its digest; where this
-    presk is of the version that wrote it, every file must come out the same from the rows; weights must have the recorded
+    Its files must have the digests of its manifest; its rows must be those of one recording, with its digest; where presk
+    of this version and schema wrote it, every file must come out the same from the rows; weights must have the recorded
     bits; the program, built each way, must give the recorded outputs; and with the first build every launch must write
     what the recording's wrote.
 
@@ -54,14 +57,23 @@ def verified(
         engine = open_database("sqlite://", create=True)
         recording = import_archive(engine, archive, progress=progress)
         file = _weights(engine, recording, archive, weights, progress)
-        is_made_again = archive.is_same_schema and archive.presk == presk_version()
-        if is_made_again:
+        not_made_again = _other_writer(archive)
+        if not_made_again is None:
             progress("the files again")
             _check_made_again(engine, recording, archive)
         found = tuple((build, _run(engine, recording, archive, build, file, progress)) for build in builds)
         progress("launches")
         _check_launches(engine, recording, archive, builds[0], file)
-        return Verified(recording, archive.tar_digest, is_made_again, archive.presk, found)
+        return Verified(recording, archive.tar_digest, not_made_again, found)
+
+
+def _other_writer(archive: OpenedArchive) -> str | None:
+    """Why this presk would write other files of the same recording; None where it would not."""
+    if archive.presk != presk_version():
+        return f"presk {archive.presk} wrote them, this is {presk_version()}"
+    if not archive.is_same_schema:
+        return f"they come from a database of schema {archive.schema}, this presk's is {SCHEMA_VERSION}"
+    return None
 
 
 def _weights(

@@ -13,7 +13,7 @@ import gmpy2
 from gmpy2 import mpfr
 
 from presk_db.conformance import minimax
-from presk_db.resources import resource_folder
+from presk_db.conformance.generated import generated_files
 
 
 @dataclass(frozen=True)
@@ -148,20 +148,5 @@ def texts() -> dict[str, str]:
     return {"presk_math_poly.h": "".join(c).replace("+ -", "- "), "polynomials_f32.py": "".join(python)}
 
 
-def main(arguments: list[str]) -> int:
-    """Writes the generated files, or with --check returns 1 when one differs from what is there."""
-    gmpy2.get_context().precision = minimax.PRECISION
-    runtime = resource_folder("runtime_c")
-    native = runtime.parent / "presk_db" / "native"
-    same = True
-    for name, text in texts().items():
-        path = (runtime if name.endswith(".h") else native) / name
-        if "--check" in arguments:
-            same = same and path.read_text(encoding="utf-8") == text
-        else:
-            path.write_text(text, encoding="utf-8")
-    return 0 if same else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(generated_files(texts, sys.argv[1:]))

@@ -1,5 +1,7 @@
 """differences: what two recordings of one database do not share, by query; and outputs, element by element."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,14 @@ SECTIONS = (
 )
 """The queries, in the order in which their answers are told."""
 
+_DECODED: dict[tuple[str, str], Callable[[Any], Any]] = {
+    ("spec", "a"): json.loads,
+    ("spec", "b"): json.loads,
+    ("plan", "packed"): bool,
+    ("first_launch", "same_kernel"): bool,
+}
+"""What SQLite has no type for: columns (section, name) of JSON, and of truth values."""
+
 _OUTPUTS = ("output", "elements", "differ", "first", "a", "b", "largest_difference")
 
 
@@ -48,11 +58,19 @@ def differences(engine: Engine, a: int, b: int) -> tuple[Section, ...]:
         title, _, sql = (_QUERIES / f"{name}.sql").read_text(encoding="utf-8").partition("\n")
         with reading(engine) as connection:
             result = connection.exec_driver_sql(sql, {"a": a, "b": b})
-            answer = Answer(tuple(result.keys()), tuple(tuple(row) for row in result))
-        found.append(Section(name, title.removeprefix("-- "), answer))
+            columns = tuple(result.keys())
+            decoders = [_DECODED.get((name, column), _same) for column in columns]
+            rows = tuple(
+                tuple(None if v is None else d(v) for d, v in zip(decoders, row, strict=True)) for row in result
+            )
+        found.append(Section(name, title.removeprefix("-- "), Answer(columns, rows)))
     title = "Outputs of one shape and type, element by element."
     found.append(Section("outputs", title, Answer(_OUTPUTS, _outputs(engine, a, b))))
     return tuple(section for section in found if section.answer.rows)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _outputs(engine: Engine, a: int, b: int) -> tuple[tuple[Any, ...], ...]:

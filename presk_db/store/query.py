@@ -14,6 +14,7 @@ from presk_db.errors import QueryBad
 from presk_db.store.engine import reading
 
 _QUERIES = Path(__file__).resolve().parent / "queries"
+_INCLUDE = re.compile(r"^-- include (\w+)\n", re.MULTILINE)
 _READS = {sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE}
 
 
@@ -43,7 +44,12 @@ def query_sql(name: str) -> str:
         return name
     if name not in query_names():
         raise QueryBad(f"there is no such query; there are {', '.join(query_names())}, or give SQL", name)
-    return (_QUERIES / f"{name}.sql").read_text(encoding="utf-8")
+    return _INCLUDE.sub(_shared, (_QUERIES / f"{name}.sql").read_text(encoding="utf-8"))
+
+
+def _shared(line: re.Match[str]) -> str:
+    """The text that several queries begin with, without its first line, which says what it is."""
+    return (_QUERIES / "shared" / f"{line[1]}.sql").read_text(encoding="utf-8").partition("\n")[2]
 
 
 LATEST = "coalesce(nullif(cast(:recording as integer), 0), (select max(id) from recordings))"

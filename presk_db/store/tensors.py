@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, RowMapping, bindparam, insert, select
 
 from presk_db.errors import DatabaseDamaged, RecordingUnknown
 from presk_db.recording.events import Array, ObservedTensor, TensorRole
-from presk_db.store.engine import reading, writing
+from presk_db.store.engine import reading
 from presk_db.store.kernel_rows import shape_from_text, shape_text
 from presk_db.store.tables import CHUNK_BYTES, tensor_chunks, tensors
 
@@ -65,14 +65,8 @@ def insert_contents(connection: Connection, digest: str, raw: bytes) -> None:
         connection.execute(insert(tensor_chunks), [{"digest": digest, "number": number, "data": data}])
 
 
-def write_exact_output(engine: Engine, recording_id: int, tensor: ObservedTensor) -> None:
-    """Adds, or replaces, what the exact computation says of one output of a recording."""
-    with writing(engine) as connection:
-        replace_exact_output(connection, recording_id, tensor)
-
-
 def replace_exact_output(connection: Connection, recording_id: int, tensor: ObservedTensor) -> None:
-    """The same inside a transaction."""
+    """Adds, or replaces, what the exact computation says of one output of a recording."""
     where = (
         tensors.c.recording_id == recording_id,
         tensors.c.role == "exact_output",

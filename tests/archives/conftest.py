@@ -25,9 +25,3 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The working folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-@pytest.fixture(autouse=True)
-def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but errors on stderr, however slow the machine is."""
-    monkeypatch.setattr("presk_db.cli.progress.DELAY", 1e9)

@@ -14,7 +14,7 @@ import pytest
 from archive_files import Archive, flipped, zipped
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from pipeline import MLP, stored
+from pipeline import MLP, Presk, stored
 
 from presk_db.conformance.archive_read import import_archive, opened_archive
 from presk_db.conformance.archive_write import write_archive
@@ -260,6 +260,16 @@ def test_provenance(
     assert type(found) is error
     if "schema" in said:
         assert f"this one has {SCHEMA_VERSION}: upgrade presk" in str(found)
+
+
+def test_files_of_another_schema_are_not_made_again(small: Archive, tmp_path: Path, presk: Presk) -> None:
+    """And it says why: the same presk wrote them."""
+    other = json.dumps(json.loads(small.files["PROVENANCE.json"]) | {"schema": "0001"}).encode()
+    path = small.changed("PROVENANCE.json", lambda _: other).listed().write(tmp_path / "a.tar.gz")
+    said = presk("verify", path, "--cflags=-O0")
+    assert said.status == 0, said.err
+    why = f"they come from a database of schema 0001, this presk's is {SCHEMA_VERSION}"
+    assert f"the files were not made again: {why}\n" in said.out
 
 
 TEXTS = [b"", b"{}", b"[]", b"\xff", b"[" * 99999]

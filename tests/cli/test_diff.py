@@ -85,7 +85,7 @@ def test_one_weight_of_a_checkpoint(engine: Engine, record: Callable[..., Stored
     assert [(r["role"], r["name"]) for r in rows["tensors"]] == [("native_output", "logits"), ("weight", "h.mlp.fc.b")]
     (launch,) = rows["first_launch"]
     assert (launch["path"], launch["label"]) == ("forward/block[1]/mlp/linear", "linear_gelu_tanh")
-    assert launch["same_kernel"] == 1
+    assert launch["same_kernel"] is True
     assert launch["differ"] == 4, "it, the residual, the last norm and the head"
 
 
@@ -125,6 +125,19 @@ def test_another_activation(engine: Engine, record: Callable[..., StoredRecordin
     changed = [(r["path"], r["what"]) for r in rows["launches"]]
     assert changed and all(path.startswith("forward/block[") and "/mlp" in path for path, _ in changed)
     assert rows["first_launch"][0]["path"].startswith("forward/block[0]/mlp")
+
+
+def test_values_have_their_type_in_json(engine: Engine, record: Callable[..., StoredRecording], presk: Presk) -> None:
+    """Truth values are not numbers, and a real number has all its digits."""
+    a = record({"layer_norm_epsilon": 0.1}, name="typed a")
+    b = record({"layer_norm_epsilon": 0.1 + 2**-56, "tie_word_embeddings": True}, name="typed b")
+    rows = json.loads(presk("diff", a.name, b.name, "--json", "--db", str(engine.url.database)).out)
+    assert {"key": "$.model.config.tie_word_embeddings", "a": False, "b": True} in rows["spec"]
+    assert {"key": "$.model.config.layer_norm_epsilon", "a": 0.1, "b": 0.1 + 2**-56} in rows["spec"]
+    assert rows["first_launch"][0]["same_kernel"] in (True, False)
+    assert type(rows["first_launch"][0]["same_kernel"]) is bool
+    table = presk("diff", a.name, b.name, "--db", str(engine.url.database)).out
+    assert "$.model.config.tie_word_embeddings  false" in table
 
 
 def test_the_command(engine: Engine, record: Callable[..., StoredRecording], tmp_path: Path, presk: Presk) -> None:

@@ -42,10 +42,15 @@ def recorded(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def errors(stderr: str) -> list[str]:
+    """The lines of stderr, without the stages that a process tells where the machine is slow."""
+    return [line for line in stderr.splitlines() if not line.endswith(" …")]
+
+
 def one_line(done: subprocess.CompletedProcess[str], code: str) -> None:
     assert done.returncode == 1, done
-    assert done.stderr.startswith(f"presk: error {code} "), done.stderr
-    assert len(done.stderr.splitlines()) == 1, done.stderr
+    lines = errors(done.stderr)
+    assert len(lines) == 1 and lines[0].startswith(f"presk: error {code} "), done.stderr
 
 
 def test_a_disk_that_fills_up_while_recording(recorded: Path) -> None:
@@ -85,7 +90,7 @@ def test_an_interrupt(tmp_path: Path) -> None:
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
     assert child.returncode == 1
-    assert err.strip() == "presk: interrupted"
+    assert errors(err) == ["presk: interrupted"]
     assert not (tmp_path / "presk.db").exists()
 
 
@@ -114,7 +119,7 @@ def test_a_reader_that_leaves(recorded: Path) -> None:
 
 def test_a_name_that_the_terminal_cannot_show(recorded: Path) -> None:
     done = process(recorded, "record", str(MLP), "--name", "模型", PYTHONIOENCODING="ascii")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, errors(done.stderr)) == (0, [])
     assert "模型" in done.stdout
 
 
@@ -147,7 +152,7 @@ def test_a_disk_that_fills_up_while_an_archive_is_written_or_read(
     assert len(whole) > largest
     one_line(process(recorded, "archive", "first", "-o", "a.tar.gz", before=limit_files(largest), **here), "E1108")
     assert (recorded / "a.tar.gz").read_bytes() == whole
-    one_line(process(recorded, "import", "a.tar.gz", "--db", "new.db", before=limit_files(20000), **here), "E7008")
+    one_line(process(recorded, "import", "a.tar.gz", "--db", "new.db", before=limit_files(20000), **here), "E1108")
     one_line(process(recorded, "import", "a.tar.gz", "--db", "new.db", before=limit_files(100000), **here), "E5004")
     size = (recorded / "presk.db").stat().st_size
     one_line(process(recorded, "import", "a.tar.gz", before=limit_files(size), **here), "E5004")

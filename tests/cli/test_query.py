@@ -41,6 +41,17 @@ def test_kernels_by_time_counts_every_launch(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "key"), [("time", "milliseconds"), ("bytes", "bytes_read"), ("operations", "arithmetic")]
+)
+def test_kernels_by_are_one_list_in_three_orders(engine: Engine, name: str, key: str) -> None:
+    found = answer(engine, query_sql(f"kernels_by_{name}"), 1)
+    assert sorted(found.rows) == sorted(answer(engine, query_sql("kernels_by_time"), 1).rows)
+    at = found.columns.index(key)
+    sizes = [row[at] + (row[at + 1] if name == "bytes" else 0) for row in found.rows]
+    assert sizes == sorted(sizes, reverse=True)
+
+
+@pytest.mark.parametrize(
     "sql",
     [
         "delete from calls",

@@ -34,7 +34,9 @@ BUILDS = [
     ("gcc", "-Ofast", "-ffast-math"),
     ("gcc", "-O2 -ffinite-math-only", "-ffinite-math-only"),
     ("gcc", "-O2 -funsafe-math-optimizations", "-fassociative-math"),
+    ("gcc", "-O2 -fsingle-precision-constant", "-fsingle-precision-constant"),
     ("clang-19", "-O2 -ffast-math", "-ffast-math"),
+    ("clang-19", "-O2 -cl-single-precision-constant", "-fsingle-precision-constant"),
 ]
 
 

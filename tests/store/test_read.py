@@ -20,7 +20,7 @@ from presk_db.store.ingest import write_recording
 from presk_db.store.kernel_rows import access_rows, kernel_from_rows, loop_rows, parameter_rows, statement_rows
 from presk_db.store.read import read_kernels, read_launch_order
 from presk_db.store.recordings import find_recording, list_recordings, read_graph, stored_recording, summary
-from presk_db.store.tensors import read_tensor, read_tensors, write_exact_output
+from presk_db.store.tensors import read_tensor, read_tensors, replace_exact_output
 
 EVERYTHING = """\
 in a0: f32[6,8]
@@ -162,8 +162,9 @@ def test_tensors_by_role(stored: Engine) -> None:
     (output,) = read_tensors(stored, 1, "output")
     digest = hashlib.sha256(np.zeros(output.shape).tobytes()).hexdigest()
     exact = ObservedTensor("output", output.buffer, output.name, "f64", output.shape, digest, np.zeros(output.shape))
-    for _ in range(2):  # a second one replaces the first
-        write_exact_output(stored, 1, exact)
+    with writing(stored) as connection:
+        for _ in range(2):  # a second one replaces the first
+            replace_exact_output(connection, 1, exact)
     again = read_tensor(stored, 1, "exact_output", output.buffer)
     assert again.type == "f64" and again.digest == digest
     assert read_tensor(stored, 1, "output", output.buffer).digest == output.digest

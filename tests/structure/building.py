@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pipeline
 from sqlalchemy import Engine
 
 from presk_db.emit.emission import emit_to
@@ -26,25 +27,8 @@ WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-Werror")
 SANITIZE = ("-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined")
 GENERATED = ("model", "kernels", "main")
 
-GPT2: dict[str, Any] = {
-    "model_type": "gpt2",
-    "n_layer": 3,
-    "n_embd": 8,
-    "n_head": 2,
-    "n_positions": 6,
-    "vocab_size": 11,
-    "tie_word_embeddings": False,
-}
-LLAMA: dict[str, Any] = {
-    "model_type": "llama",
-    "num_hidden_layers": 3,
-    "hidden_size": 8,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "intermediate_size": 12,
-    "max_position_embeddings": 6,
-    "vocab_size": 11,
-}
+GPT2 = {**pipeline.GPT2, "n_layer": 3}
+LLAMA = {**pipeline.LLAMA, "num_hidden_layers": 3}
 
 
 @dataclass

@@ -1,13 +1,3 @@
 -- Each distinct kernel: how often it is launched, what it moves and computes and how long that took, by the operations that they execute.
-select
-  o.label as kernel,
-  u.launches,
-  u.bytes_read,
-  u.bytes_written,
-  u.arithmetic,
-  round(u.nanoseconds / 1e6, 3) as milliseconds,
-  substr(u.kernel_digest, 1, 16) as digest
-from kernel_uses u
-join operations o on o.recording_id = u.recording_id and o.number = u.first_operation
-where u.recording_id = :recording
+-- include kernel_list
 order by u.arithmetic desc, u.first_operation
