@@ -2,6 +2,7 @@
 
 import os
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -36,15 +37,24 @@ def limit_files(size: int) -> Callable[[], None]:
     return lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
 
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with one recording, for the tests to copy."""
+    folder = tmp_path_factory.mktemp("recorded")
+    assert process(folder, "record", str(MLP), "--name", "first").returncode == 0
+    return folder / "presk.db"
+
+
 @pytest.fixture
-def recorded(tmp_path: Path) -> Path:
-    assert process(tmp_path, "record", str(MLP), "--name", "first").returncode == 0
+def recorded(database: Path, tmp_path: Path) -> Path:
+    """A folder with a database of its own."""
+    shutil.copyfile(database, tmp_path / "presk.db")
     return tmp_path
 
 
 def errors(stderr: str) -> list[str]:
     """The lines of stderr, without the stages that a process tells where the machine is slow."""
-    return [line for line in stderr.splitlines() if not line.endswith(" …")]
+    return [line for line in stderr.strip().splitlines() if not line.endswith(" …")]
 
 
 def one_line(done: subprocess.CompletedProcess[str], code: str) -> None:
