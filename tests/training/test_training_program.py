@@ -1,5 +1,6 @@
 """The emitted program of entries for training gives the native run's bytes, and refuses scalars that are not finite."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +22,8 @@ from tests.training.training_matrix import ENTRIES, QUICK, TYPES, MatrixCase, ch
 
 
 @pytest.mark.parametrize("case", QUICK, ids=str)
-def test_bytes(tmp_path: Path, case: MatrixCase) -> None:
-    assert check_case(case, tmp_path, "-O0", quick=True) == 4
+def test_bytes(tmp_path: Path, cached_compiler: Callable[[str], str], case: MatrixCase) -> None:
+    assert check_case(case, tmp_path, "-O0", quick=True, compiler=cached_compiler("cc")) == 4
 
 
 def test_the_quick_cases_hold_every_entry_type_and_family() -> None:
@@ -32,13 +33,13 @@ def test_the_quick_cases_hold_every_entry_type_and_family() -> None:
         assert set(held) == set(wanted)
 
 
-def test_a_scalar_that_is_not_finite(tmp_path: Path) -> None:
+def test_a_scalar_that_is_not_finite(tmp_path: Path, cached_compiler: Callable[[str], str]) -> None:
     database = open_database(str(tmp_path / "presk.db"), create=True)
     recording = write_recording(database, recorded(spec_of(tmp_path, "gpt2", "train_step_sgd")))
     folder = tmp_path / "program"
     with emission_reader(database, recording.id) as reader:
         emit_to(reader, recording, generator("c_program"), folder, {"straight_line": True})
-    program = built(folder, Build("cc", "-O0"))
+    program = built(folder, Build(cached_compiler("cc"), "-O0"))
     source = SafetensorsFile(str(folder / "conformance/inputs.safetensors"))
     for value in (np.nan, np.inf):
         arrays = {n: source.read(n) for n in source.names()} | {"lr": np.array(value)}

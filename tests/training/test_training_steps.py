@@ -1,6 +1,7 @@
 """Steps that a program repeats on its own new values: equal bytes, in place, with a checkpoint; the first NaN's launch."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,16 @@ def stored(engine: Engine, folder: Path, config: str, entry: str, **flags: Any) 
     return write_recording(engine, recorded(spec_of(folder, config, entry, **flags)))
 
 
-def program_of(engine: Engine, recording: StoredRecording, folder: Path, flags: str = "-O0") -> Path:
+@pytest.fixture(scope="module")
+def cc(cached_compiler: Callable[[str], str]) -> str:
+    """The compiler."""
+    return cached_compiler("cc")
+
+
+def program_of(engine: Engine, recording: StoredRecording, folder: Path, cc: str, flags: str = "-O0") -> Path:
     with emission_reader(engine, recording.id) as reader:
         emit_to(reader, recording, generator("c_program"), folder, {"straight_line": False})
-    return built(folder, Build("cc", flags))
+    return built(folder, Build(cc, flags))
 
 
 def said(program: Path, *arguments: str, inputs: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -64,9 +71,9 @@ def said(program: Path, *arguments: str, inputs: Path | None = None) -> subproce
 
 
 @pytest.mark.parametrize(("config", "entry", "flags"), CASES)
-def test_five_steps(engine: Engine, tmp_path: Path, config: str, entry: str, flags: dict[str, Any]) -> None:
+def test_five_steps(engine: Engine, tmp_path: Path, cc: str, config: str, entry: str, flags: dict[str, Any]) -> None:
     recording = stored(engine, tmp_path, config, entry, **flags)
-    build = Build("cc", "-O0 -Wall -Wextra -Wconversion -Werror")
+    build = Build(cc, "-O0 -Wall -Wextra -Wconversion -Werror")
     results = checked(engine, recording, [build], straight_line=(False, True), threads=(1, 3), steps=STEPS)
     assert len(results) == 4
     with reading(engine) as connection:
@@ -74,9 +81,9 @@ def test_five_steps(engine: Engine, tmp_path: Path, config: str, entry: str, fla
         assert [row[0] for row in connection.exec_driver_sql(query)] == [1]
 
 
-def test_numbers_and_checkpoint(engine: Engine, tmp_path: Path) -> None:
+def test_numbers_and_checkpoint(engine: Engine, tmp_path: Path, cc: str) -> None:
     recording = stored(engine, tmp_path, "gpt2", "train_step")
-    program = program_of(engine, recording, tmp_path / "program")
+    program = program_of(engine, recording, tmp_path / "program", cc)
     done = said(program, "-n", str(STEPS), "-c", str(tmp_path / "checkpoint.safetensors"))
     assert (done.returncode, done.stderr) == (0, "")
     native = repeated(engine, recording, STEPS)
@@ -101,10 +108,10 @@ def test_numbers_and_checkpoint(engine: Engine, tmp_path: Path) -> None:
         assert said(program, "-n", bad).returncode == 1
 
 
-def test_a_checkpoint_goes_on(engine: Engine, tmp_path: Path) -> None:
+def test_a_checkpoint_goes_on(engine: Engine, tmp_path: Path, cc: str) -> None:
     """Two and three SGD steps, by way of a checkpoint, are five."""
     recording = stored(engine, tmp_path, "llama", "train_step_sgd")
-    program = program_of(engine, recording, tmp_path / "program")
+    program = program_of(engine, recording, tmp_path / "program", cc)
     outputs = program.parent / "outputs.safetensors"
     assert said(program, "-n", "5").returncode == 0
     whole = outputs.read_bytes()
@@ -138,7 +145,7 @@ def nothing(p, x, n):
 """
 
 
-def test_states_that_are_read_later_have_memory_of_their_own(engine: Engine, tmp_path: Path) -> None:
+def test_states_that_are_read_later_have_memory_of_their_own(engine: Engine, tmp_path: Path, cc: str) -> None:
     """a is read after its new value is there, b at another index, d in another loop: they are copied after each step."""
     (tmp_path / "states.py").write_text(USER)
     recording = write_recording(engine, recorded(spec_from(f"{tmp_path / 'states.py'}:step", {"type": "f64"})))
@@ -151,12 +158,12 @@ def test_states_that_are_read_later_have_memory_of_their_own(engine: Engine, tmp
             ("d", 0),
             ("n", 1),
         ]
-    assert len(checked(engine, recording, [Build("cc", "-O0")], straight_line=(False, True), steps=4)) == 2
+    assert len(checked(engine, recording, [Build(cc, "-O0")], straight_line=(False, True), steps=4)) == 2
     with pytest.raises(EntryBad, match="second new value of parameters/a"):
         recorded(spec_from(f"{tmp_path / 'states.py'}:twice", {}))
     idle = write_recording(engine, recorded(spec_from(f"{tmp_path / 'states.py'}:nothing", {})))
     with pytest.raises(EntryBad, match="updates nothing"):
-        checked(engine, idle, [Build("cc", "-O0")], steps=2)
+        checked(engine, idle, [Build(cc, "-O0")], steps=2)
 
 
 KERNEL = """in a0: f32[4,8]
@@ -200,10 +207,10 @@ def test_the_view_says_what_the_kernels_say(engine: Engine, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("entry", "name"), [("loss_grad", "targets"), ("train_step", "m.ln_f.w")])
-def test_the_first_nan(engine: Engine, tmp_path: Path, entry: str, name: str) -> None:
+def test_the_first_nan(engine: Engine, tmp_path: Path, cc: str, entry: str, name: str) -> None:
     """No target counts: the loss is 0 / 0. A NaN moment: the update of its parameter. The program names the launch."""
     recording = stored(engine, tmp_path, "gpt2", entry, dims={"T": 4})
-    program = program_of(engine, recording, tmp_path / "program")
+    program = program_of(engine, recording, tmp_path / "program", cc)
     source = SafetensorsFile(str(program.parent / "conformance/inputs.safetensors"))
     arrays = {n: source.read(n) for n in source.names()}
     arrays[name] = np.full_like(arrays[name], 11 if name == "targets" else np.nan)

@@ -60,7 +60,7 @@ def all_cases(configs: Sequence[str]) -> Iterator[MatrixCase]:
             yield MatrixCase(config, "train_step", type_, {"remat": True, "dims": {"M": 2, "B": 2, "T": 5}})
 
 
-def check_case(case: MatrixCase, folder: Path, flags: str = "-O1", quick: bool = False) -> int:
+def check_case(case: MatrixCase, folder: Path, flags: str = "-O1", quick: bool = False, compiler: str = "cc") -> int:
     """How often the program ran and gave the native run's bytes. Raises where one differs (E7003).
 
     `quick` builds the structured program with OpenMP and the straight-line one without, instead of both with both.
@@ -72,7 +72,7 @@ def check_case(case: MatrixCase, folder: Path, flags: str = "-O1", quick: bool =
     steps = STEPS if case.entry.startswith("train_step") else None
     runs = 0
     for openmp, threads in ((True, (1, 2, 3)), (False, (None,))):
-        build, forms = Build("cc", flags, openmp), ((not openmp,) if quick else (False, True))
+        build, forms = Build(compiler, flags, openmp), ((not openmp,) if quick else (False, True))
         results = checked(engine, recording, [build], straight_line=forms, threads=threads, steps=steps)
         assert len(results) == len(forms) * len(threads) and all(r.bytes > 60 for r in results)
         runs += len(results)
