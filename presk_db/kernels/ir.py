@@ -216,6 +216,9 @@ class Kernel:
         """SHA-256 of the text, in hexadecimal."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
     @property
     def arrays(self) -> tuple[Array, ...]:
         """The array parameters, in order."""

@@ -1,6 +1,7 @@
 """What a kernel's statements read and define; live_tree: the part of a kernel that reaches an output."""
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import (
@@ -59,6 +60,7 @@ def defined(s: Statement) -> str | None:
     return s.dest if isinstance(s, (Acc, Const, Index, Load, Op, Scalar)) else None
 
 
+@lru_cache(maxsize=1024)  # who prints a kernel, plans it and checks its schedule asks again and again
 def live_tree(kernel: Kernel) -> tuple[Statement | Nest, ...]:
     """`tree(kernel)` without loops that never run, and without statements, locals and loops that no output needs."""
     wanted: set[str] = {a.name for a in kernel.arrays if a.mode == "out"}

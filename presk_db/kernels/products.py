@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.ir import Acc, Const, Fold, Index, Kernel, Load, Loop, Op, Scalar, Statement, Store
@@ -83,6 +84,7 @@ def sizes_of(product: Product, kernel: Kernel) -> Sizes:
     return Sizes(batch, rows, bounds[product.column.var], bounds[product.k.var])
 
 
+@lru_cache(maxsize=1024)
 def product_of(kernel: Kernel) -> Product | None:
     """The kernel's product, or None where its nest is another one.
 
