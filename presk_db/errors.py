@@ -416,3 +416,9 @@ class LengthOpen(PreskError):
     """A generator of text is asked of a recording that does not fix how long a text may become."""
 
     code = "E8009"
+
+
+class ChunksOther(PreskError):
+    """The recording for a prompt's chunks is no step of several tokens of the same model, weights and types."""
+
+    code = "E8010"

@@ -18,7 +18,7 @@ OPENMP := $(shell printf 'int main(void){return 0;}' | $(CC) -fopenmp -x c - -o 
 all: main generate
 
 % endif
-OBJECTS = model.o kernels.o $(patsubst %.c,%.o,$(wildcard presk_*.c))
+OBJECTS = model.o kernels.o${" chunk/model.o chunk/kernels.o" if chunk else ""} $(patsubst %.c,%.o,$(wildcard presk_*.c))
 
 main: main.o $(OBJECTS)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -o $@ main.o $(OBJECTS) -lm
@@ -28,8 +28,8 @@ generate: generate.o $(OBJECTS)
 	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -o $@ generate.o $(OBJECTS) -lm
 
 % endif
-%%.o: %.c Makefile $(wildcard *.h)
-	$(CC) $(CFLAGS) $(STRICT) $(OPENMP) -DPRESK_PREFIX=${program.prefix}_ -c -o $@ $<
+%%.o: %.c Makefile $(wildcard *.h${" chunk/*.h" if chunk else ""})
+	$(CC) $(CFLAGS) $(STRICT) $(OPENMP)${" -I." if chunk else ""} -DPRESK_PREFIX=${program.prefix}_ -c -o $@ $<
 
 check:
 	sh conformance/check.sh $(WEIGHTS)
@@ -60,6 +60,6 @@ flamegraph: main
 	perf script -i perf.data | stackcollapse-perf.pl | flamegraph.pl >flamegraph.svg
 
 clean:
-	rm -f main${" generate" if program.serve else ""} *.o
+	rm -f main${" generate" if program.serve else ""} *.o${" chunk/*.o" if chunk else ""}
 
 .PHONY: check profile-cpu profile-memory profile-cache flamegraph clean

@@ -14,6 +14,7 @@ select
     where s.state = b.number
   ), '') as updated,
   exists (select 1 from renewed s where s.output = b.number) as updates,
+  exists (select 1 from by_value v where v.buffer = b.number) as by_value,
   (select c_name from c_types where type = b.type) as ctype,
   'PRESK_' || upper(b.type) as dtype,
   json_array_length(b.shape) as rank,

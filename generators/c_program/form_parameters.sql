@@ -23,7 +23,7 @@ select
   end || case when p.matrix is null then '' else ', packed' end,
   case h.role
     when 'weight' then 'w->' || fw.name
-    when 'input' then 'in->' || fa.name
+    when 'input' then case when bv.buffer is null then 'in->' else '&in->' end || fa.name
     when 'output' then 'out->' || fa.name
     else ''
   end || case
@@ -39,6 +39,7 @@ left join views v on v.recording_id = a.recording_id and v.number = a.view
 left join weight_places p on p.buffer = a.buffer
 left join homes m on m.buffer = b.number
 left join buffers h on h.recording_id = b.recording_id and h.number = m.home
+left join by_value bv on bv.buffer = h.number
 left join names fw on fw.namespace = 'field:weight' and fw.number = h.number
 left join names fa on fa.namespace = 'field:argument' and fa.number = h.number
 where f.recording_id = :recording

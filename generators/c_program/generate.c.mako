@@ -4,13 +4,24 @@
 #include "model.h"
 #include "presk_generate.h"
 #include "presk_threads.h"
+% if chunk:
+
+#include "chunk/model.h" /* the step of ${chunk.count} tokens at once, for prompts: its weights and caches are the same */
+% endif
 
 <% step = generation[0] %>\
 static ${program.prefix}_weights weights;
 static ${program.prefix}_inputs in;
 static ${program.prefix}_outputs out;
 static void *arena;
-static int64_t tokens[1], pos[1];
+static int64_t tokens[1];
+% if chunk:
+<% own = chunk.program.prefix %>\
+<% many = chunk.generation[0] %>\
+static ${own}_weights chunk_weights;
+static ${own}_inputs chunk_in;
+static ${own}_outputs chunk_out;
+% endif
 
 static bool open_model(const char *path, presk_error *e)
 {
@@ -18,8 +29,12 @@ static bool open_model(const char *path, presk_error *e)
         return false;
     }
     in.${step.tokens} = tokens;
-    in.${step.pos} = pos;
+% if chunk:
+    const size_t one = ${program.prefix}_memory_bytes(presk_threads()), several = ${own}_memory_bytes(presk_threads());
+    arena = presk_alloc(one > several ? one : several);
+% else:
     arena = presk_alloc(${program.prefix}_memory_bytes(presk_threads()));
+% endif
     bool good = arena != NULL;
 % for o in outputs:
     out.${o.name} = presk_alloc(INT64_C(${o.bytes})); /* ${o.shape} */
@@ -30,33 +45,65 @@ static bool open_model(const char *path, presk_error *e)
     }
 % endif
 % endfor
+% if chunk:
+% for w in weights:
+    chunk_weights.${w.name} = weights.${w.name};
+% endfor
+% for o in chunk.outputs:
+% if o.given:
+    chunk_out.${o.name} = out.${next(p.name for p in outputs if p.tensor == o.tensor)};
+% else:
+    chunk_out.${o.name} = presk_alloc(INT64_C(${o.bytes})); /* ${o.shape} */
+    good = good && chunk_out.${o.name} != NULL;
+% endif
+% endfor
+% endif
     return good || presk_fail(e, PRESK_E_INPUT, NULL, "no memory for the caches and temporaries");
 }
 
 static void step(int64_t token, int64_t at, double *x)
 {
     tokens[0] = token;
-    pos[0] = at;
+    in.${step.pos} = at;
     ${program.prefix}_run(&weights, &in, &out, arena, presk_threads());
     for (ptrdiff_t i = 0; i < ${step.vocabulary}; i++) {
         x[i] = ${"(double)presk_f32_from_bf16(out." + step.logits + "[i])" if step.type == "bf16" else "(double)out." + step.logits + "[i]"};
     }
 }
 
+% if chunk:
+static void steps(const int64_t *ids, int64_t at, double *x)
+{
+    chunk_in.${many.tokens} = ids;
+    chunk_in.${many.pos} = at;
+    ${own}_run(&chunk_weights, &chunk_in, &chunk_out, arena, presk_threads());
+    for (ptrdiff_t i = 0; i < ${step.vocabulary}; i++) {
+        x[i] = ${"(double)presk_f32_from_bf16(" if step.type == "bf16" else "(double)"}chunk_out.${many.logits}[${(chunk.count - 1) * step.vocabulary} + i]${")" if step.type == "bf16" else ""};
+    }
+}
+
+% endif
 static void close_model(void)
 {
     presk_free(arena);
 % for o in outputs:
     presk_free(out.${o.name});
 % endfor
+% if chunk:
+% for o in chunk.outputs:
+% if not o.given:
+    presk_free(chunk_out.${o.name});
+% endif
+% endfor
+% endif
     ${program.prefix}_weights_free(&weights);
 }
 
 int main(int argc, char **argv)
 {
     static const presk_model model = {
-        ${program.name | c_string}, ${step.vocabulary}, ${step.context}, ${"true" if parts else "false"}, ${"true" if step.tokenizer else "false"},
-        open_model, step, close_model,
+        ${program.name | c_string}, ${step.vocabulary}, ${step.context}, ${chunk.count if chunk else 0}, ${"true" if parts else "false"}, ${"true" if step.tokenizer else "false"},
+        open_model, step, ${"steps" if chunk else "NULL"}, close_model,
     };
     return presk_generate(&model, argc, argv);
 }

@@ -1,4 +1,4 @@
--- What a step of one token takes and gives, for the loop that generates text; no row for other entries.
+-- What a step of one sequence takes and gives, for the loop that generates text; no row for other entries.
 select
   tn.name as tokens,
   pn.name as pos,
@@ -14,5 +14,5 @@ join buffers l on l.recording_id = t.recording_id and l.role = 'output' and l.na
 join names tn on tn.namespace = 'field:argument' and tn.number = t.number
 join names pn on pn.namespace = 'field:argument' and pn.number = p.number
 join names ln on ln.namespace = 'field:argument' and ln.number = l.number
-where t.recording_id = :recording and t.role = 'input' and t.name = 'tokens' and t.shape = '[1,1]'
+where t.recording_id = :recording and t.role = 'input' and t.name = 'tokens' and t.shape like '[1,%]'
 order by t.number

@@ -43,6 +43,20 @@ static void set_input_code(presk_error *e)
 % endif
 
 % for i in taken:
+% if i.by_value:
+static bool read_${i.name}(presk_file *file, ${i.ctype} *value, presk_error *e)
+{
+    static const int64_t shape[] = ${i.extents};
+    presk_tensor t;
+    if (!presk_file_expect(file, ${i.tensor | c_string}, ${i.rank}, shape, &t, e)
+        || !presk_read(&t, 0, t.count, ${i.dtype}, value, e)) {
+        set_input_code(e);
+        return false;
+    }
+    return true;
+}
+
+% else:
 static ${i.ctype} *read_${i.name}(presk_file *file, presk_error *e)
 {
     static const int64_t shape[] = ${i.extents};
@@ -62,6 +76,7 @@ static ${i.ctype} *read_${i.name}(presk_file *file, presk_error *e)
     return values;
 }
 
+% endif
 % endfor
 % if not program.straight_line and memory_map:
 /* The temporaries: name, byte offset in the arena, bytes, first and last operation that uses it. */
@@ -163,7 +178,9 @@ static bool run(presk_nan *found, bool *nan)
     presk_writer *writer = NULL;
     void *arena = NULL;
 % for i in inputs:
+% if not i.by_value:
     ${i.ctype} *in_${i.name} = NULL;
+% endif
 % endfor
     bool good = false;
 
@@ -183,8 +200,12 @@ static bool run(presk_nan *found, bool *nan)
         goto end;
     }
 % for i in inputs:
+% if i.by_value:
+    if (!read_${i.name}(file, &in.${i.name}, &e)) {
+% else:
     in.${i.name} = in_${i.name} = read_${i.name}(file, &e);
     if (in.${i.name} == NULL) {
+% endif
         goto end;
     }
 % endfor
@@ -228,7 +249,7 @@ static bool run(presk_nan *found, bool *nan)
         }
 % for s in renewals:
 % if not s.in_place:
-        memcpy(${s.place if s.role == "weight" else s.place.replace("in.", "in_")}, ${s.fresh}, (size_t)INT64_C(${s.bytes}));
+        memcpy(${s.place if s.role == "weight" else f"&{s.place}" if s.by_value else s.place.replace("in.", "in_")}, ${s.fresh}, (size_t)INT64_C(${s.bytes}));
 % endif
 % endfor
     }
@@ -282,7 +303,9 @@ end:
     presk_file_close(file);
     presk_free(arena);
 % for i in inputs:
+% if not i.by_value:
     presk_free(in_${i.name});
+% endif
 % endfor
 % for o in outputs:
 % if o.own:

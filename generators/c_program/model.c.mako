@@ -223,12 +223,13 @@ bool ${program.prefix}_check(const ${program.prefix}_inputs *in, presk_error *e)
     (void)e;
 % for i in inputs:
 % if i.int_limit >= 0 and i.elements > 0:
-    if (!presk_check_range(in->${i.name}, ${i.elements}, 0, INT64_C(${i.int_limit}) - 1, ${i.tensor | c_string}, e)) {
+    if (!presk_check_range(${"&" if i.by_value else ""}in->${i.name}, ${i.elements}, 0, INT64_C(${i.int_limit}) - 1, ${i.tensor | c_string}, e)) {
         return false;
     }
 % endif
 % if i.rank == 0 and i.ctype in ("double", "float"):
-    if (!(*in->${i.name} - *in->${i.name} == 0)) {
+<% number = f"{'' if i.by_value else '*'}in->{i.name}" %>\
+    if (!(${number} - ${number} == 0)) {
         presk_error_set(e, PRESK_E_INPUT, ${i.tensor | c_string}, "must be a finite number");
         return false;
     }

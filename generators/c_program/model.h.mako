@@ -26,7 +26,7 @@ typedef struct ${program.prefix}_weights {
 
 typedef struct ${program.prefix}_inputs {
 % for i in inputs:
-    ${"" if i.updated else "const "}${i.ctype} *${i.name}; /* ${i.shape}${f" in [0, {i.int_limit})" if i.int_limit >= 0 else ""}${i.updated} */
+    ${"" if i.updated or i.by_value else "const "}${i.ctype} ${"" if i.by_value else "*"}${i.name}; /* ${i.shape}${f" in [0, {i.int_limit})" if i.int_limit >= 0 else ""}${i.updated} */
 % endfor
 % if not inputs:
     const void *none;

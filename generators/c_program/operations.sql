@@ -13,7 +13,7 @@ select
   n.name as kernel,
   case h.role
     when 'weight' then 'w->' || wn.name
-    when 'input' then 'in->' || an.name
+    when 'input' then case when bv.buffer is null then 'in->' else '&in->' end || an.name
     when 'output' then 'out->' || an.name
     else '(' || (select c_name from c_types where type = b.type) || ' *)((unsigned char *)arena + ' || t.byte_offset || ')'
   end || case
@@ -32,6 +32,7 @@ left join buffers h on h.recording_id = b.recording_id and h.number = m.home
 left join names wn on wn.namespace = 'field:weight' and wn.number = h.number
 left join names an on an.namespace = 'field:argument' and an.number = h.number
 left join placed t on t.number = b.number
+left join by_value bv on bv.buffer = h.number
 left join weight_places w on w.buffer = b.number
 where o.recording_id = :recording
   and not exists (select 1 from shared x where x.kernel_id = l.kernel_id and x.read_position = a.position)

@@ -4,6 +4,7 @@ select
   case b.role when 'weight' then 'w.' else 'in.' end || n.name as place,
   'out.' || o.name as fresh,
   s.in_place,
+  exists (select 1 from by_value v where v.buffer = b.number) as by_value,
   b.role,
   b.bytes
 from renewed s

@@ -36,13 +36,15 @@ def generate_command(cli: click.Group, db_option: Callable[..., Any]) -> None:
     @click.option("--top-p", type=float, default=1.0)
     @click.option("--min-p", type=float, default=0.0)
     @click.option("--repeat-penalty", "penalty", type=float, default=1.0)
+    @click.option("--chunk", help="A recording of the step with C > 1: prompts go through C at once.")
     @click.option("--json", "as_json", is_flag=True, help="One document instead of the text as it comes.")
     @db_option
-    def generate(recording: str, db: str, weights: str | None, as_json: bool, **given: Any) -> None:
+    def generate(recording: str, db: str, weights: str | None, chunk: str | None, as_json: bool, **given: Any) -> None:
         """Continues a prompt by RECORDING, a model's step (--entry decode)."""
         request = _request(**given)
         engine = open_database(db)
-        generator = Generator(engine, find_recording(engine, recording), weights)
+        several = None if chunk is None else find_recording(engine, chunk)
+        generator = Generator(engine, find_recording(engine, recording), weights, several)
         result = generator.generated(request, (lambda piece: None) if as_json else _show)
         click.echo(result.document() if as_json else "")
 

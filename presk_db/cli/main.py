@@ -21,13 +21,13 @@ from presk_db.cli.structure import arena_text, calls_text, forms_text
 from presk_db.conformance.check import checked
 from presk_db.conformance.diverge import divergence
 from presk_db.conformance.program import Build
-from presk_db.emit.emission import emit_to
+from presk_db.emit.emission import Chunk, emit_to
 from presk_db.emit.generator import generator
 from presk_db.errors import BitsDiffer, CommandLineBad, DatabaseDamaged, MemoryShort, OutputUnwritable, PreskError
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
 from presk_db.store.check import check_database
-from presk_db.store.emission import emission_reader
+from presk_db.store.emission import chunk_of, emission_reader
 from presk_db.store.engine import check_writable, open_database, upgrade_database
 from presk_db.store.ingest import write_recording
 from presk_db.store.plans import check_measured
@@ -112,17 +112,35 @@ def record(spec: str, db: str, type_: str | None, dims: dict[str, int], executor
 @click.option("--straight-line", is_flag=True, help="One function with every operation in order.")
 @click.option("--plan", is_flag=True, help="The best measured schedules, from `presk plan`.")
 @click.option("--serve", is_flag=True, help="Also generate.c, from a prompt to a text; of a recorded decode entry.")
+@click.option(
+    "--chunk", "chunk_", help="A recording of the step with C > 1: with --serve, prompts go through C at once."
+)
 @click.option("--generator", "generator_", default="c_program", show_default=True, help="A folder under generators/.")
 @DB
-def emit(recording: str, output: Path, straight_line: bool, plan: bool, serve: bool, generator_: str, db: str) -> None:
+def emit(
+    recording: str,
+    output: Path,
+    straight_line: bool,
+    plan: bool,
+    serve: bool,
+    chunk_: str | None,
+    generator_: str,
+    db: str,
+) -> None:
     """Writes RECORDING as C files: a name, the first digits of a digest, or `latest`."""
     engine = open_database(db)
     stored = find_recording(engine, recording)
     if plan:
         check_measured(engine, stored)
+    if chunk_ is not None and not serve:
+        raise click.UsageError("--chunk is for --serve")
+    chunk = None
+    if chunk_ is not None:
+        other = find_recording(engine, chunk_)
+        chunk = Chunk(other, chunk_of(engine, stored, other))
     options = {"straight_line": straight_line, "plan": plan, "serve": serve}
     with Progress() as progress, emission_reader(engine, stored.id) as reader:
-        emission = emit_to(reader, stored, generator(generator_), output, options, progress)
+        emission = emit_to(reader, stored, generator(generator_), output, options, progress, chunk)
     click.echo(
         f"{output}: {len(emission.files)} files, {emission.bytes} bytes, from {stored.name} {stored.digest[:16]}"
     )

@@ -15,7 +15,7 @@ from presk_db.native.sampling import Sampling, penalized, sampled
 from presk_db.native.session import Session
 from presk_db.native.tokenizer import Tokenizer
 from presk_db.specs.weights import loaded_weights, resolved_parts, seeded_reader
-from presk_db.store.emission import NO_STEP, STEP
+from presk_db.store.emission import NO_STEP, STEP, chunk_of
 from presk_db.store.engine import Engine
 from presk_db.store.read import read_launch_order
 from presk_db.store.recordings import StoredRecording
@@ -65,8 +65,18 @@ class Generated:
 class Generator:
     """A recorded step, ready to run: its kernels compiled, its weights read."""
 
-    def __init__(self, engine: Engine, recording: StoredRecording, weights: str | None = None) -> None:
-        """Raises LengthOpen (E8009) where the recording is no step of one token, E7004 for missing weights."""
+    def __init__(
+        self,
+        engine: Engine,
+        recording: StoredRecording,
+        weights: str | None = None,
+        chunk: StoredRecording | None = None,
+    ) -> None:
+        """With `chunk`, the recording of a step of several tokens, prompts go through that.
+
+        Raises LengthOpen (E8009) where the recording is no step of one token, ChunksOther (E8010) where the other one is
+        none of several that goes with it, E7004 for missing weights.
+        """
         order = read_launch_order(engine, recording.id)
         shapes = {b.name: b.shape for b in order.buffers if b.role in ("input", "output")}
         limits = {b.name: b.limit for b in order.buffers if b.role == "input"}
@@ -79,6 +89,8 @@ class Generator:
         self.choices = self.vocabulary if self.tokenizer is None else self.tokenizer.count
         self.order = order
         self.weights = _weights(engine, recording, order, weights)
+        self.chunk = 0 if chunk is None else chunk_of(engine, recording, chunk)
+        self.chunk_order = None if chunk is None else read_launch_order(engine, chunk.id)
 
     def generated(self, request: Request, shown: Callable[[str], None] = lambda text: None) -> Generated:
         """The text; `shown` gets each piece as it comes.
@@ -88,8 +100,7 @@ class Generator:
         prompt = self._prompt(request)
         session = Session(self.order, self.weights)
         stream = None if self.tokenizer is None else self.tokenizer.stream()
-        for at, token in enumerate(prompt):
-            logits = self._step(session, token, at)
+        logits = self._read(session, prompt)
         tokens: list[int] = []
         pieces: list[str] = []
         finish = "length"
@@ -136,10 +147,22 @@ class Generator:
         begin = self.tokenizer.chat_begin(request.system)
         return (begin + self.tokenizer.chat_message("user", request.text) + self.tokenizer.chat_answer()).encode()
 
+    def _read(self, session: Session, prompt: tuple[int, ...]) -> Array:
+        """The logits behind the prompt, in chunks where it has one at least: the last chunk ends with the prompt."""
+        if self.chunk_order is None or len(prompt) < self.chunk:
+            return [self._step(session, token, at) for at, token in enumerate(prompt)][-1]
+        named = {b.name: self.weights[b.id] for b in self.order.buffers if b.role == "weight"}
+        weights = {b.id: named[b.name] for b in self.chunk_order.buffers if b.role == "weight"}
+        several = Session(self.chunk_order, weights)
+        for start in range(0, len(prompt), self.chunk):
+            at = min(start, len(prompt) - self.chunk)
+            several.run({"tokens": np.array([prompt[at : at + self.chunk]]), "pos": np.array(at)})
+        session.take_states(several)
+        return _numbers(several.output("logits")[0, -1])
+
     def _step(self, session: Session, token: int, at: int) -> Array:
         session.run({"tokens": np.array([[token]]), "pos": np.array(at)})
-        logits = session.output("logits").reshape(-1)
-        return f32_from_bf16(logits) if logits.dtype == np.uint16 else logits.copy()
+        return _numbers(session.output("logits").reshape(-1))
 
     def _drawn(self, request: Request, seed: Key, logits: Array, seen: list[int], number: int) -> int:
         x = logits[: self.choices]
@@ -149,6 +172,11 @@ class Generator:
         if token < 0:
             raise InputBad(f"no token can be drawn at position {len(seen)}: a logit is not a number")
         return token
+
+
+def _numbers(logits: Array) -> Array:
+    """A row of logits as numbers, in memory of its own."""
+    return f32_from_bf16(logits) if logits.dtype == np.uint16 else logits.copy()
 
 
 def _weights(engine: Engine, recording: StoredRecording, order: LaunchOrder, given: str | None) -> dict[int, Array]:

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +18,7 @@ from presk_db.emit.printers import PRINTERS
 from presk_db.emit.render import rendered
 from presk_db.emit.schedules import set_packed
 from presk_db.emit.tensors import write_tensors
-from presk_db.errors import EmissionUnwritable, GeneratorBad, LengthOpen
+from presk_db.errors import ChunksOther, EmissionUnwritable, GeneratorBad, LengthOpen
 from presk_db.kernels.c_text import STORED
 from presk_db.resources import resource_folder
 from presk_db.store.emission import NO_STEP, EmissionReader
@@ -37,6 +37,18 @@ class Emission:
     bytes: int
 
 
+@dataclass(frozen=True)
+class Chunk:
+    """A step of `count` tokens at once, for prompts: the recording that goes with the one of one token."""
+
+    recording: StoredRecording
+    count: int
+
+
+CHUNK = "chunk"
+"""The folder of its library."""
+
+
 def emit_to(
     reader: EmissionReader,
     recording: StoredRecording,
@@ -44,14 +56,15 @@ def emit_to(
     folder: Path,
     options: Mapping[str, bool],
     progress: Callable[[str], None] = lambda file: None,
+    chunk: Chunk | None = None,
 ) -> Emission:
-    """Writes the generator's files for the recording into `folder`, all or none.
+    """Writes the generator's files for the recording into `folder`, all or none; those of a chunk's library in chunk/.
 
     An existing folder is replaced only if it is an emission that holds no file of the user's. Raises EmissionUnwritable
     (E6002) where it is not, or the disk is full; nothing is left half-written. Raises GeneratorBad (E6001).
     """
     with _beside(folder) as draft:
-        for name, text in emitted(reader, recording, generator, options):
+        for name, text in emitted(reader, recording, generator, options, chunk):
             progress(name)
             _write(draft / name, text)
         chosen = {**generator.options, **options}
@@ -71,12 +84,43 @@ def emit_to(
 
 
 def emitted(
-    reader: EmissionReader, recording: StoredRecording, generator: Generator, options: Mapping[str, bool]
+    reader: EmissionReader,
+    recording: StoredRecording,
+    generator: Generator,
+    options: Mapping[str, bool],
+    chunk: Chunk | None = None,
 ) -> Iterator[tuple[str, str]]:
-    """(path, text) of each rendered file, in the generator's order."""
+    """(path, text) of each rendered file, in the generator's order; before them a chunk's, which share its weights.
+
+    Raises LengthOpen (E8009) for what cannot serve, ChunksOther (E8010) for a chunk whose weights lie otherwise.
+    """
     chosen = {**generator.options, **options}
     if chosen.get("serve") and not reader.is_step():
         raise LengthOpen(NO_STEP, f"recording {recording.name}")
+    inner: dict[str, Any] = {}
+    if chunk is not None:
+        named = replace(chunk.recording, name=f"{c_name(recording.name)}_chunk")
+        inner = _values(EmissionReader(reader.connection, named.id), named, generator, {**chosen, "serve": False})
+        for file in generator.files:
+            if file.chunk and _wanted(file, chosen):
+                yield f"{CHUNK}/{file.path}", rendered(generator.folder, file.template, inner)
+    values = _values(reader, recording, generator, chosen)
+    if chunk is not None:
+        for rows in ("weights", "parts"):
+            if values[rows] != inner[rows]:
+                raise ChunksOther("its weights lie otherwise in memory", f"recording {chunk.recording.name}")
+        values["chunk"] = SimpleNamespace(
+            count=chunk.count, **{n: inner[n] for n in ("program", "outputs", "generation")}
+        )
+    for file in generator.files:
+        if _wanted(file, chosen):
+            yield file.path, rendered(generator.folder, file.template, values)
+
+
+def _values(
+    reader: EmissionReader, recording: StoredRecording, generator: Generator, chosen: Mapping[str, bool]
+) -> dict[str, Any]:
+    """What the templates see: the queries' rows, `program`, and `chunk`, None where there is none."""
     binds = {name: int(value) for name, value in chosen.items()}
     reader.set_names(_names(reader, recording, generator, binds))
     reader.fill("c_types", "type text, c_name text", list(STORED.items()))
@@ -91,9 +135,7 @@ def emitted(
     values["program"] = SimpleNamespace(
         prefix=c_name(recording.name), name=recording.name, digest=recording.digest, **binds
     )
-    for file in generator.files:
-        if _wanted(file, chosen):
-            yield file.path, rendered(generator.folder, file.template, values)
+    return {**values, "chunk": None}
 
 
 def kernel_names(reader: EmissionReader, recording: StoredRecording, generator: Generator) -> dict[int, str]:

@@ -17,6 +17,7 @@ print = "c_function"                     optional: a printer adds columns made f
 path = "model.h"
 template = "model.h.mako"
 when = "straight_line"                   optional: an option that must be set (or `!option`, unset)
+chunk = true                             optional: a step of several tokens has this file too, in the folder chunk/
 [[tensors]]
 path = "conformance/inputs.safetensors"  the recording's tensors in a role: input, native_output,
 role = "input"                           `seeded_weights`, which are drawn again from the recording's seed, or
@@ -69,6 +70,7 @@ class OutputFile:
     path: str
     template: str
     when: str | None
+    chunk: bool = False
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,10 @@ def generator(name: str) -> Generator:
             dict(document.get("options", {})),
             tuple(TemporaryTable(t["name"], _text(folder, t["file"])) for t in _tables(document, "table", TABLE_KEYS)),
             tuple(_query(folder, q) for q in _tables(document, "query", QUERY_KEYS)),
-            tuple(OutputFile(f["path"], f["template"], f.get("when")) for f in _tables(document, "file", FILE_KEYS)),
+            tuple(
+                OutputFile(f["path"], f["template"], f.get("when"), f.get("chunk", False))
+                for f in _tables(document, "file", FILE_KEYS)
+            ),
             tuple(TensorFile(t["path"], t["role"]) for t in _tables(document, "tensors", ("path", "role"))),
             tuple(Copy(c["folder"], c["pattern"], c.get("when")) for c in _tables(document, "copy", COPY_KEYS)),
         )
@@ -142,7 +147,7 @@ KEYS = ("name", "names", "packs", "options", "table", "query", "file", "tensors"
 COPY_KEYS = ("folder", "pattern", "when")
 TABLE_KEYS = ("name", "file")
 QUERY_KEYS = ("name", "file", "group", "print", "bind")
-FILE_KEYS = ("path", "template", "when")
+FILE_KEYS = ("path", "template", "when", "chunk")
 
 
 def _tables(document: dict[str, Any], key: str, keys: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -159,7 +164,10 @@ def _tables(document: dict[str, Any], key: str, keys: tuple[str, ...]) -> list[d
                 if not isinstance(value, dict):
                     raise ValueError(f"[[{key}]] bind must be a table of texts")
                 words = list(value.values())
-            if not all(isinstance(word, str) and word for word in words):
+            if k == "chunk":
+                if not isinstance(value, bool):
+                    raise ValueError(f"[[{key}]] chunk must be true or false")
+            elif not all(isinstance(word, str) and word for word in words):
                 raise ValueError(f"[[{key}]] {k} must be a text")
     return tables
 

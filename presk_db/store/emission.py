@@ -1,5 +1,6 @@
 """EmissionReader: the one window that an emission has on the database: queries of a generator, and tensors."""
 
+import json
 import re
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,10 +10,12 @@ from typing import Any
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import StatementError
 
-from presk_db.errors import GeneratorBad
+from presk_db.errors import ChunksOther, GeneratorBad
 from presk_db.recording.events import ObservedTensor
 from presk_db.store.engine import reading
 from presk_db.store.exact import Enclosure, read_enclosures
+from presk_db.store.read import read_launch_order
+from presk_db.store.recordings import StoredRecording
 from presk_db.store.tensors import tensors_of
 from presk_db.store.tokenizers import tokenizer_in
 
@@ -21,6 +24,32 @@ STEP = ("tokens", "pos", "logits")
 
 NO_STEP = "nothing fixes how long a text may become: record a model's step, --entry decode with B=1 and C=1"
 """Why a recording is no step of one token."""
+
+
+def chunk_of(engine: Engine, step: StoredRecording, chunk: StoredRecording) -> int:
+    """The tokens C of a step that goes with a step of one token: all but C is equal, and both are of one sequence.
+
+    Raises ChunksOther (E8010).
+    """
+    orders = [read_launch_order(engine, r.id) for r in (step, chunk)]
+    place = f"recording {chunk.name}"
+    given: list[dict[str, Any]] = []
+    for r, order in zip((step, chunk), orders, strict=True):
+        spec = json.loads(r.spec)
+        buffers = {(b.role, b.name, b.type, b.shape) for b in order.buffers if b.role == "weight" or b.given}
+        dims = {n: d for n, d in spec["dims"].items() if n != "C"}
+        given.append({"entry": r.entry, **{n: spec[n] for n in _ALIKE}, "dims": dims, "weights and caches": buffers})
+    for what, value in given[0].items():
+        if given[1][what] != value:
+            raise ChunksOther(f"its {what} are not those of {step.name}", place)
+    tokens = next((b.shape for b in orders[1].buffers if (b.role, b.name) == ("input", "tokens")), ())
+    if len(tokens) != 2 or tokens[0] != 1 or tokens[1] < 2:
+        raise ChunksOther("it is no step of several tokens: record one with --dim C=16, or another C", place)
+    return tokens[1]
+
+
+_ALIKE = ("model", "realization", "weights")
+"""What the specs of two steps of one program share."""
 
 _NAMES = "namespace text, number integer, name text"
 

@@ -189,12 +189,25 @@ static int64_t drawn(state *s, presk_error *e)
     return token;
 }
 
+/* The prompt's tokens, in chunks where it has one at least: the last chunk ends with the prompt. */
+static void read_tokens(state *s)
+{
+    const size_t chunk = (size_t)s->model->chunk;
+    size_t done = 0;
+    while (chunk > 0 && chunk <= s->prompt && done < s->prompt) {
+        const size_t at = done + chunk <= s->prompt ? done : s->prompt - chunk;
+        s->model->steps(s->seen.ids + at, (int64_t)at, s->logits);
+        done = at + chunk;
+    }
+    for (; done < s->prompt; done++) {
+        s->model->step(s->seen.ids[done], (int64_t)done, s->logits);
+    }
+}
+
 static bool generate(state *s, presk_error *e)
 {
     const double begin = now();
-    for (size_t i = 0; i < s->prompt; i++) {
-        s->model->step(s->seen.ids[i], (int64_t)i, s->logits);
-    }
+    read_tokens(s);
     const double middle = now();
     s->finish = "length";
     for (int64_t made = 0; made < s->options.most; made++) {

@@ -8,7 +8,7 @@ from pipeline import Said, config_file
 from sqlalchemy import Engine
 
 from presk_db.conformance.program import Build, built
-from presk_db.emit.emission import emit_to
+from presk_db.emit.emission import Chunk, emit_to
 from presk_db.emit.generator import generator
 from presk_db.specs.record import recorded
 from presk_db.specs.spec import spec_from
@@ -33,10 +33,13 @@ def recorded_step(folder: Path, config: dict[str, Any], **flags: Any) -> Step:
     return Step(engine, write_recording(engine, recorded(spec_from(config_file(folder, config), given))))
 
 
-def emitted_step(step: Step, folder: Path, compiler: str = "cc", straight_line: bool = False) -> Path:
+def emitted_step(
+    step: Step, folder: Path, compiler: str = "cc", straight_line: bool = False, chunk: Chunk | None = None
+) -> Path:
     """The folder of the emitted program, with `generate` in it, built."""
+    options = {"serve": True, "straight_line": straight_line}
     with emission_reader(step.engine, step.recording.id) as reader:
-        emit_to(reader, step.recording, generator("c_program"), folder, {"serve": True, "straight_line": straight_line})
+        emit_to(reader, step.recording, generator("c_program"), folder, options, chunk=chunk)
     built(folder, Build(compiler, "-O1"), target="generate")
     return folder
 

@@ -20,6 +20,9 @@ def test_a_program_that_draws(engine: Engine, tmp_path: Path, runtime: Runtime) 
     recording = stored(engine, ENTRY)
     model = check_both(engine, recording, tmp_path, runtime)
     assert "/* layers 1 to 2 */" in model  # the parts of a key are the layers of a fold
+    header = (tmp_path / "program/model.h").read_text()
+    for line in ("double temperature; /* () */", "int64_t count; /* () in [0, 6) */", "int64_t *key; /* (8)"):
+        assert f"    {line}" in header
     kinds = "select kind, count(*) from operations where recording_id = :r group by kind order by kind"
     assert query(engine, kinds, recording) == [("launch", 6), ("sample", 3), ("scalar", 9)]
     given = load_file(tmp_path / "program/conformance/inputs.safetensors")
