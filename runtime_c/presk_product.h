@@ -47,6 +47,9 @@ enum { PRESK_ROWS = TILE_ROWS, PRESK_COLUMNS_F32 = 16, PRESK_COLUMNS_F64 = 8 };
 /* The panels that one row meets side by side: their sums are four or eight vectors. */
 enum { PRESK_WIDE = PRESK_VECTOR_BYTES > 16 ? 4 : 2 };
 
+/* The lines of memory that a row in pairs asks for ahead, and the k's that a few rows meet at once. */
+enum { PRESK_AHEAD = 8, PRESK_STREAMS = 4 };
+
 static inline ptrdiff_t presk_least(ptrdiff_t a, ptrdiff_t b)
 {
     return a < b ? a : b;
@@ -67,8 +70,9 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 
 #define TILE presk_tile_f32
 #define TILE_INNER presk_tile_rows_f32
-#define TILE_WIDE presk_tile_wide_f32
-#define TILE_WIDE_INNER presk_tile_panels_f32
+#define ROW_PANELS presk_row_panels_f32
+#define ROW_PANELS_INNER presk_row_panels_of_f32
+#define ROWS_STREAM presk_rows_stream_f32
 #define TILE_ELEMENT float
 #define TILE_B float
 #define TILE_VECTOR presk_f32_vector
@@ -78,11 +82,13 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_READ(b, i, j, stride) (b)[(i) * (stride) + (j)]
 #define TILE_STRIDE TILE_COLUMNS
 #include "presk_product_tile.h"
+#include "presk_product_rows.h"
 
 #define TILE presk_tile_f64
 #define TILE_INNER presk_tile_rows_f64
-#define TILE_WIDE presk_tile_wide_f64
-#define TILE_WIDE_INNER presk_tile_panels_f64
+#define ROW_PANELS presk_row_panels_f64
+#define ROW_PANELS_INNER presk_row_panels_of_f64
+#define ROWS_STREAM presk_rows_stream_f64
 #define TILE_ELEMENT double
 #define TILE_B double
 #define TILE_VECTOR presk_f64_vector
@@ -92,6 +98,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_READ(b, i, j, stride) (b)[(i) * (stride) + (j)]
 #define TILE_STRIDE TILE_COLUMNS
 #include "presk_product_tile.h"
+#include "presk_product_rows.h"
 
 /* Two bfloat16 in a 32-bit lane, the first in its low half; on a big-endian machine the halves are read apart. */
 #if PRESK_VECTORS && defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
@@ -101,8 +108,8 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #endif
 #define TILE presk_tile_bf16
 #define TILE_INNER presk_tile_rows_bf16
-#define TILE_WIDE presk_tile_wide_bf16
-#define TILE_WIDE_INNER presk_tile_panels_bf16
+#define ROW_PANELS presk_row_panels_bf16
+#define ROW_PANELS_INNER presk_row_panels_of_bf16
 #define TILE_ELEMENT float
 #define TILE_B presk_bf16
 #define TILE_VECTOR presk_f32_vector
@@ -112,6 +119,7 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define TILE_READ(b, i, j, stride) presk_f32_from_bf16((b)[(i) / 2 * (stride) + 2 * (j) + (i) % 2])
 #define TILE_STRIDE (2 * TILE_COLUMNS)
 #include "presk_product_tile.h"
+#include "presk_product_rows.h"
 #if defined(PRESK_VECTORS_WERE_ON)
 #undef PRESK_VECTORS
 #define PRESK_VECTORS 1

@@ -4,10 +4,6 @@
  * TILE_ROWS, 0 <= j < TILE_COLUMNS. Each product and each sum rounds once; vector lanes only ever run across j.
  *   a[i][r] is a[i * rows + r], c[r][j] is c[r * TILE_COLUMNS + j];
  *   b[i][j] is b[i * stride + j], or in pairs (bfloat16): b[i / 2 * stride + 2 * j + i % 2].
- *
- * TILE_WIDE(panels, k, a, b, apart, c) is the same for one row and 1 <= panels <= PRESK_WIDE panels, which lie `apart`
- * elements from each other: panel q adds to c[q * TILE_COLUMNS + j]. Side by side their sums hide the time that an
- * addition takes, so that the memory sets the pace.
  */
 #if PRESK_VECTORS
 
@@ -49,57 +45,7 @@ static PRESK_FORCE_INLINE void TILE_INNER(const int rows, ptrdiff_t k, const TIL
     }
 }
 
-static PRESK_FORCE_INLINE void TILE_WIDE_INNER(const int panels, ptrdiff_t k, const TILE_ELEMENT *restrict a,
-                                               const TILE_B *restrict b, ptrdiff_t apart, TILE_ELEMENT *restrict c)
-{
-    enum { lanes = (int)(sizeof(TILE_VECTOR) / sizeof(TILE_ELEMENT)), across = TILE_COLUMNS / lanes };
-    TILE_VECTOR sum[PRESK_WIDE][across];
-    memcpy(sum, c, (size_t)panels * sizeof sum[0]);
-#if TILE_PAIRS
-    for (ptrdiff_t i = 0; i + 2 <= k; i += 2, b += TILE_STRIDE) {
-        TILE_EACH(p, panels) TILE_EACH(q, across)
-        {
-            presk_bits_vector u;
-            memcpy(&u, b + p * apart + 2 * q * lanes, sizeof u);
-            sum[p][q] += a[i] * (TILE_VECTOR)(u << 16);
-            sum[p][q] += a[i + 1] * (TILE_VECTOR)(u & UINT32_C(0xffff0000));
-        }
-    }
-    if (k % 2 != 0) {
-        TILE_EACH(p, panels) TILE_EACH(q, across)
-        {
-            presk_bits_vector u;
-            memcpy(&u, b + p * apart + 2 * q * lanes, sizeof u);
-            sum[p][q] += a[k - 1] * (TILE_VECTOR)(u << 16);
-        }
-    }
-#else
-    for (ptrdiff_t i = 0; i < k; i++, b += TILE_STRIDE) {
-        TILE_EACH(p, panels) TILE_EACH(q, across)
-        {
-            TILE_VECTOR y;
-            memcpy(&y, b + p * apart + q * lanes, sizeof y);
-            sum[p][q] += a[i] * y;
-        }
-    }
-#endif
-    memcpy(c, sum, (size_t)panels * sizeof sum[0]);
-}
-
 #undef TILE_EACH
-
-static PRESK_OUT_OF_LINE void TILE_WIDE(ptrdiff_t panels, ptrdiff_t k, const TILE_ELEMENT *restrict a,
-                                        const TILE_B *restrict b, ptrdiff_t apart, TILE_ELEMENT *restrict c)
-{
-    switch (panels) {
-    case 1: TILE_WIDE_INNER(1, k, a, b, apart, c); break;
-#if PRESK_VECTOR_BYTES > 16
-    case 2: TILE_WIDE_INNER(2, k, a, b, apart, c); break;
-    case 3: TILE_WIDE_INNER(3, k, a, b, apart, c); break;
-#endif
-    case PRESK_WIDE: TILE_WIDE_INNER(PRESK_WIDE, k, a, b, apart, c); break;
-    }
-}
 
 static PRESK_OUT_OF_LINE void TILE(ptrdiff_t rows, ptrdiff_t k, const TILE_ELEMENT *restrict a,
                                    const TILE_B *restrict b, ptrdiff_t stride, TILE_ELEMENT *restrict c)
@@ -136,25 +82,8 @@ static PRESK_OUT_OF_LINE void TILE(ptrdiff_t rows, ptrdiff_t k, const TILE_ELEME
     }
 }
 
-static PRESK_OUT_OF_LINE void TILE_WIDE(ptrdiff_t panels, ptrdiff_t k, const TILE_ELEMENT *restrict a,
-                                        const TILE_B *restrict b, ptrdiff_t apart, TILE_ELEMENT *restrict c)
-{
-    for (ptrdiff_t p = 0; p < panels; p++) {
-        TILE(1, k, a, b + p * apart, TILE_STRIDE, c + p * TILE_COLUMNS);
-    }
-}
-
 #endif
 
 #undef TILE
 #undef TILE_INNER
-#undef TILE_WIDE
-#undef TILE_WIDE_INNER
-#undef TILE_ELEMENT
-#undef TILE_B
-#undef TILE_VECTOR
-#undef TILE_COLUMNS
 #undef TILE_ACROSS
-#undef TILE_PAIRS
-#undef TILE_READ
-#undef TILE_STRIDE

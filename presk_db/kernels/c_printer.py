@@ -12,6 +12,7 @@ from presk_db.kernels.attention import attention_of
 from presk_db.kernels.c_attention import AttentionPrinter
 from presk_db.kernels.c_loops import LoopPrinter
 from presk_db.kernels.c_product import ProductPrinter
+from presk_db.kernels.c_rows import RowsPrinter
 from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import STORED, check_names, wrapped
 from presk_db.kernels.ir import (
@@ -21,7 +22,7 @@ from presk_db.kernels.ir import (
     Parameter,
     ScalarParameter,
 )
-from presk_db.kernels.legality import check_schedule, scratch_of
+from presk_db.kernels.legality import check_schedule, goes_by_rows, scratch_of
 from presk_db.kernels.plans import default_schedule
 from presk_db.kernels.products import product_of
 from presk_db.kernels.schedule import Schedule
@@ -61,7 +62,10 @@ def c_function(
     kernel = in_place(kernel, shared or {})
     product = product_of(kernel)
     if schedule.product is not None and product is not None:
-        printer: StatementPrinter = ProductPrinter(kernel, product, schedule.product, *own)
+        by_rows = goes_by_rows(kernel, product, schedule.product)
+        printer: StatementPrinter = (RowsPrinter if by_rows else ProductPrinter)(
+            kernel, product, schedule.product, *own
+        )
     elif schedule.attention is not None and (attention := attention_of(kernel)) is not None:
         printer = AttentionPrinter(kernel, attention, schedule.attention, *own)
     else:

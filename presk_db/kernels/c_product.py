@@ -2,12 +2,11 @@
 
 from contextlib import ExitStack
 
-from presk_db.kernels.affine import Affine
-from presk_db.kernels.c_text import PRIMARY, STORED, affine_text
+from presk_db.kernels.c_text import STORED
 from presk_db.kernels.c_tiles import TilePrinter
 from presk_db.kernels.ir import Kernel, Loop
 from presk_db.kernels.legality import product_units, scratch_of
-from presk_db.kernels.products import Operand, Product, sizes_of
+from presk_db.kernels.products import Operand, Product
 from presk_db.kernels.schedule import ProductTile, Schedule
 
 
@@ -23,7 +22,6 @@ class ProductPrinter(TilePrinter):
         self.taken.update((first, last, scratch))
         self.prepare(product)
         self.size = scratch_of(kernel, Schedule(product=tile))
-        self.wide = tile.right == "packed" and not tile.depth and sizes_of(product, kernel).rows == 1
 
     def print_body(self) -> None:
         """The function's statements, between its braces."""
@@ -46,11 +44,7 @@ class ProductPrinter(TilePrinter):
             self._pack_rows()
             with ExitStack() as loops:
                 columns, tiles = self._column_loop, self._tile_loop
-                if self.wide:
-                    loops.enter_context(self.braces(tiles()))
-                    self._tile_rows()
-                    self._wide_columns()
-                elif tile.outer == "rows":
+                if tile.outer == "rows":
                     loops.enter_context(self.braces(tiles()))
                     self._tile_rows()
                     loops.enter_context(self.braces(columns()))
@@ -94,33 +88,10 @@ class ProductPrinter(TilePrinter):
             self.line(f"(void){n['group']};")
 
     def _column_loop(self) -> str:
-        column = self.n["column"]
-        begin, end = self._columns_of_chunk()
-        return f"for (ptrdiff_t {column} = {begin}; {column} < {end}; {column} += {self.width})"
-
-    def _columns_of_chunk(self) -> tuple[str, str]:
-        """The chunk's first column, and the one behind its last."""
-        wide = self.width * self.tile.panels
+        column, wide = self.n["column"], self.width * self.tile.panels
         begin = f"{self.n['chunk']} * {wide}"
-        return begin, f"presk_least({begin} + {wide}, {self.extent(self.product.column)})"
-
-    def _wide_columns(self) -> None:
-        """One row: several panels side by side, then the epilogue of each."""
-        n, width = self.n, self.width
-        begin, end = self._columns_of_chunk()
-        wide, column, apart = n["wide"], n["column"], self._panel_lines()
-        loop = f"for (ptrdiff_t {wide} = {begin}; {wide} < {end}; {wide} += PRESK_WIDE * {width})"
-        with self.braces(loop):
-            self._packed_right(wide)
-            self.line(f"const ptrdiff_t {n['ahead']} = presk_least({end} - {wide}, PRESK_WIDE * {width});")
-            self.line(f"_Alignas(64) {self.element} {n['sums']}[PRESK_WIDE * {width}];")
-            self.line(f"memset({n['sums']}, 0, sizeof {n['sums']});")
-            panels = f"({n['ahead']} + {width - 1}) / {width}"
-            sums = f"{n['right']}, {apart} * {width}, {n['sums']}"
-            self.line(f"presk_tile_wide_{self._tile_type()}({panels}, {self._k()}, {self._packed()}, {sums});")
-            last = f"{wide} + {n['ahead']}"
-            with self.braces(f"for (ptrdiff_t {column} = {wide}; {column} < {last}; {column} += {width})"):
-                self.epilogue(self.product, f"{n['sums']} + ({column} - {wide})")
+        end = f"presk_least({begin} + {wide}, {self.extent(self.product.column)})"
+        return f"for (ptrdiff_t {column} = {begin}; {column} < {end}; {column} += {self.width})"
 
     def _tile_loop(self) -> str:
         tile = self.n["tile"]
@@ -135,8 +106,7 @@ class ProductPrinter(TilePrinter):
         return f"{n['packed_rows']} + ({n['tile']} - {n['row_first']}) * {self._k()}"
 
     def _k(self) -> str:
-        text, precedence = affine_text(self.resolved(self.product.k.extent))
-        return text if precedence == PRIMARY else f"({text})"
+        return self.depth_text(self.product)
 
     def _pack_rows(self) -> None:
         n = self.n
@@ -215,25 +185,5 @@ class ProductPrinter(TilePrinter):
         n = self.n
         return f"{n['sums']} + ({n['tile']} - {n['row_first']}) * {self.width}" if self.tile.depth else n["sums"]
 
-    # --- packing -------------------------------------------------------------------------------------------------
-
     def _pack(self, operand: Operand, loop: Loop | None, begin: str, to: str, count: str, width: str) -> None:
-        """Elements `begin` … of the operand side by side for each k, zeros from `count` to `width`."""
-        source = operand.source
-        if source is not None:
-            self.panel(source, to, begin, count, width, self._k())
-            return
-        n, k = self.n, self.product.k.var
-        wide, line = width if width.isidentifier() or width.isdigit() else f"({width})", n["line"]
-        with self.braces(f"for (ptrdiff_t {k} = 0; {k} < {self._k()}; {k}++)"):
-            self.line(f"{self.element} *const {n['row']} = {to} + {k} * {wide};")
-            with self.braces(f"for (ptrdiff_t {line} = 0; {line} < {count}; {line}++)"):
-                if loop is not None:
-                    self.affine[loop.var] = Affine.var(begin) + Affine.var(line)
-                self.run(list(operand.statements))
-                self.line(f"{n['row']}[{line}] = {self.value(operand.value)[0]};")
-                if loop is not None:
-                    del self.affine[loop.var]
-            if width != count:
-                with self.braces(f"for (ptrdiff_t {line} = {count}; {line} < {wide}; {line}++)"):
-                    self.line(f"{n['row']}[{line}] = 0;")
+        self.pack(self.product, operand, loop, begin, to, count, width)

@@ -7,13 +7,13 @@ from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import COMPUTED, PRIMARY, affine_text
 from presk_db.kernels.ir import Const, Loop, Statement, Store
 from presk_db.kernels.liveness import affine_names, defined, operands
-from presk_db.kernels.products import Product, Strided, slice_of
+from presk_db.kernels.products import Operand, Product, Strided, slice_of
 
 _NAMES = (
     "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
     "packed_rows", "panel", "right", "stride", "sums", "step", "depth", "line", "count", "queries", "keys", "values",
     "score_rows", "weight_rows", "weights", "all", "least",
-    "wide", "ahead",
+    "wide", "ahead", "column_last",
 )  # fmt: skip
 
 
@@ -37,6 +37,11 @@ class TilePrinter(StatementPrinter):
         """A loop's extent in C."""
         return affine_text(self.resolved(loop.extent))[0]
 
+    def depth_text(self, product: Product) -> str:
+        """The number of k's in C, as an operand."""
+        text, precedence = affine_text(self.resolved(product.k.extent))
+        return text if precedence == PRIMARY else f"({text})"
+
     def divide(self, name: str, size: int) -> None:
         """`name` is the group modulo `size`; the group, what is left."""
         group = self.n["group"]
@@ -57,8 +62,34 @@ class TilePrinter(StatementPrinter):
         start = self.address(source, begin)
         self.line(f"presk_panel_{name}({to}, {width}, {count}, {k}, {start}, {source.across}, {source.down});")
 
-    def epilogue(self, product: Product, sums: str) -> None:
-        """The statements beside the sum, for each row of the tile, over its columns side by side; `sums` are the tile's."""
+    def pack(
+        self, product: Product, operand: Operand, loop: Loop | None, begin: str, to: str, count: str, width: str
+    ) -> None:
+        """Elements `begin` … of the operand side by side for each k, zeros from `count` to `width`."""
+        source, extent = operand.source, self.depth_text(product)
+        if source is not None:
+            self.panel(source, to, begin, count, width, extent)
+            return
+        n, k = self.n, product.k.var
+        wide, line = width if width.isidentifier() or width.isdigit() else f"({width})", n["line"]
+        with self.braces(f"for (ptrdiff_t {k} = 0; {k} < {extent}; {k}++)"):
+            self.line(f"{self.element} *const {n['row']} = {to} + {k} * {wide};")
+            with self.braces(f"for (ptrdiff_t {line} = 0; {line} < {count}; {line}++)"):
+                if loop is not None:
+                    self.affine[loop.var] = Affine.var(begin) + Affine.var(line)
+                self.run(list(operand.statements))
+                self.line(f"{n['row']}[{line}] = {self.value(operand.value)[0]};")
+                if loop is not None:
+                    del self.affine[loop.var]
+            if width != count:
+                with self.braces(f"for (ptrdiff_t {line} = {count}; {line} < {wide}; {line}++)"):
+                    self.line(f"{n['row']}[{line}] = 0;")
+
+    def epilogue(self, product: Product, sums: str, apart: int | None = None) -> None:
+        """The statements beside the sum, for each row of the tile, over its columns side by side.
+
+        `sums` are the tile's, `apart` elements from row to row: a panel's columns, unless they are given.
+        """
         n = self.n
         row, column = n["row"], product.column
         stores = [s for s in product.beside if isinstance(s, Store)]
@@ -69,7 +100,7 @@ class TilePrinter(StatementPrinter):
         with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {n['rows']}; {row}++)"):
             if product.row is not None:
                 self.affine[product.row.var] = Affine.var(n["tile"]) + Affine.var(row)
-            line = f"{sums} + {row} * {self.width}"
+            line = f"{sums} + {row} * {apart or self.width}"
             self.line(f"const {self.element} *const {n['line']} = {line};")
             self.run(once)
             extent, full = self.extent(column), str(self.width)

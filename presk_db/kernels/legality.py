@@ -114,6 +114,24 @@ def product_units(kernel: Kernel, product: Product, tile: ProductTile) -> tuple[
     return sizes.batch, -(-sizes.columns // (product.columns * tile.panels)), -(-sizes.rows // tile.rows)
 
 
+STREAM_ROWS = 8
+"""Up to so many rows, reading the right factor once, where it is, costs less than packing panels of it."""
+
+
+def goes_by_rows(kernel: Kernel, product: Product, tile: ProductTile) -> bool:
+    """Whether the rows meet the right factor as it lies in memory: one a packed weight, up to STREAM_ROWS an array."""
+    rows = sizes_of(product, kernel).rows
+    few = rows == 1 if tile.right == "packed" else tile.right == "direct" and rows <= STREAM_ROWS
+    return few and rows <= tile.rows and tile.depth == 0
+
+
+def is_left_in_place(product: Product, kernel: Kernel) -> bool:
+    """Whether one row's left factor is read where it is, without packing."""
+    source = product.left.source
+    one = sizes_of(product, kernel).rows == 1
+    return one and source is not None and source.down == 1 and source.type == product.acc.type
+
+
 def attention_units(kernel: Kernel, tile: AttentionTile) -> tuple[int, int]:
     """The batches, and the units of rows, which run faster."""
     attention = attention_of(kernel)
@@ -158,6 +176,8 @@ def scratch_of(kernel: Kernel, schedule: Schedule) -> Scratch:
     sizes_, element = sizes_of(product, kernel), SIZES[product.acc.type]
     rows = min(tile.block, -(-sizes_.rows // tile.rows) * tile.rows)
     ragged = not product.column.extent.is_const or sizes_.columns % product.columns != 0
+    if goes_by_rows(kernel, product, tile):
+        return Scratch(0 if is_left_in_place(product, kernel) else _lines(sizes_.rows * sizes_.k * element))
     panel = tile.right == "inside" or (tile.right == "direct" and ragged)
     return Scratch(
         _lines(rows * sizes_.k * element),

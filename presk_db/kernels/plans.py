@@ -1,9 +1,11 @@
 """default_schedule: a good schedule by a kernel's shape; candidate_schedules: those worth measuring."""
 
+from dataclasses import replace
+
 from presk_db.errors import ScheduleIllegal
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.ir import Acc, Kernel, Load, Local, Store
-from presk_db.kernels.legality import Pure, check_schedule, is_tileable, packing_of, units
+from presk_db.kernels.legality import STREAM_ROWS, Pure, check_schedule, goes_by_rows, is_tileable, packing_of, units
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.products import Product, product_of, sizes_of
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address
@@ -27,7 +29,7 @@ NEAR_BYTES = 4 * 1024 * 1024
 """A packed operand up to this size stays in the last cache: a tile of rows may meet all of it before the next does."""
 
 FEW_ROWS = 4
-"""Up to so many rows, packing a panel of the right factor costs more than reading it where it is."""
+"""Fewer rows of an attention are not worth packing its keys and values."""
 
 GRAIN = 16384
 """The operations, at least, that a unit of a split should hold."""
@@ -123,12 +125,13 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
         chunks = min(-(-64 // (sizes.batch * row_units)), max(1, total // 4))
     right: Right = "packed" if packed else "inside"
     direct = source is not None and source.across == 1 and source.type == product.acc.type
-    if not packed and direct and sizes.rows <= FEW_ROWS:
+    if not packed and direct and sizes.rows <= STREAM_ROWS:
         right = "direct"
     room = INSIDE_BYTES if right == "inside" else BLOCK_BYTES
     block = max(1, min(row_units, room // (sizes.k * SIZES[product.acc.type] * rows))) * rows
     small = sizes.k * sizes.columns * SIZES[product.acc.type] <= NEAR_BYTES
-    return ProductTile(rows, -(-total // chunks), block, 0, "rows" if packed and small else "columns", right)
+    tile = ProductTile(rows, -(-total // chunks), block, 0, "rows" if packed and small else "columns", right)
+    return replace(tile, panels=1) if goes_by_rows(kernel, product, tile) else tile
 
 
 def _tiles(kernel: Kernel) -> tuple[Tile, ...]:
