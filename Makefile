@@ -61,6 +61,9 @@ bench: $(VENV)/.core ## times the course GPT's program beside the machine's limi
 	$(BIN)/presk bench course-gpt --db $(DEMO)/bench.db
 	$(BIN)/presk query roofline course-gpt --db $(DEMO)/bench.db
 
+check-decoding: $(VENV)/.test ## the step's logits against the forward pass's at real size, bit for bit; GGUF=FILE gives SmolLM2's weights
+	$(BIN)/python -m tests.decoding.check_decoding $(GGUF)
+
 check-tokenizer: $(VENV)/.test ## the C tokenizer against the tokenizers library on 10 MB; GGUF=FILE adds SmolLM2's
 	$(BIN)/python -m tests.tokenizer.check_tokenizer 10 $(GGUF)
 
@@ -70,4 +73,4 @@ help: ## lists these targets
 clean:
 	rm -rf $(VENV) $(DEMO) build *.egg-info
 
-.PHONY: demo test lint wheel parity check-models check-training check-math check-portability check-scop check-scale check-kernels check-tokenizer bench help clean
+.PHONY: demo test lint wheel parity check-models check-training check-math check-portability check-scop check-scale check-kernels check-decoding check-tokenizer bench help clean
