@@ -26,6 +26,7 @@ from presk_db.language.primitives import ELEMENTWISE, REDUCTIONS
 from presk_db.lowering.attention import Attention, Part, attention_of
 from presk_db.lowering.extents import limits_of
 from presk_db.lowering.flat import Flat, FlatEquation, Value
+from presk_db.lowering.tails import tails_of
 from presk_db.lowering.views import (
     axis_variables,
     chain_of,
@@ -85,6 +86,7 @@ class Clustering:
         number = {id(e): i for i, e in enumerate(flat.equations)}
         for c in self.clusters:
             c.equations.sort(key=lambda e: number[id(e)])
+        self.tails = tails_of(flat)
         for c in [c for c in self.clusters if c.kind == "product"]:
             self._attend(c)
 
@@ -270,34 +272,57 @@ class Clustering:
 
     def _attend(self, scores: Cluster) -> None:
         """Joins a product, a row function of it and a product with that, where one kernel can do them row by row."""
-        row = self._next(scores)
-        values = None if row is None else self._next(row)
-        if row is None or values is None or not scores.scope == row.scope == values.scope:
+        if scores not in self.clusters:
             return
-        if any(v.id in self.limits for c in (scores, row, values) for e in c.equations for v in (*e.inputs, e.output)):
-            return  # a step of decoding: what of its keys counts is known when it runs
-        parts = [self._part(c) for c in (scores, row, values)]
-        found = attention_of(parts[0], parts[1], parts[2], lambda v: self.uses.get(v.id, []), REDUCTIONS)
-        if found is None or row.axis != len(row.shape) - 1:
+        rows = [c for c in self._readers(scores) if c is not scores]
+        if len(rows) != 1 or rows[0].kind != "row" or rows[0].axis != len(rows[0].shape) - 1:
             return
-        joined = Cluster("attention", row.shape, row.axis, row.scope, attention=found)
+        (row,) = rows
+        for values in self._readers(row):
+            if values.kind != "product" or not scores.scope == row.scope == values.scope:
+                continue
+            if any(
+                v.id in self.limits for c in (scores, row, values) for e in c.equations for v in (*e.inputs, e.output)
+            ):
+                continue  # a step of decoding: what of its keys counts is known when it runs
+            parts = (self._part(scores), self._part(row), self._part(values))
+            found = attention_of(parts, lambda v: self.uses.get(v.id, []), REDUCTIONS, self.flat.stored, self.tails)
+            place = None if found is None else self._place_of(scores, row, values)
+            if place is not None:
+                self._join(scores, row, values, place, found)
+                return
+
+    def _place_of(self, scores: Cluster, row: Cluster, values: Cluster) -> Cluster | None:
+        """Which of two clusters to stand in place of: the row where all is there that the values need, else the values
+        where nothing between them reads the row."""
+        last, later = self.clusters.index(row), self.clusters.index(values)
+        needed = [p for e in values.equations for v in e.inputs if (p := self._producer(v)) is not None]
+        if all(p in (row, values) or self.clusters.index(p) < last for p in needed):
+            return row
+        return values if all(self.clusters.index(c) >= later for c in self._readers(row)) else None
+
+    def _join(
+        self, scores: Cluster, row: Cluster, values: Cluster, place: Cluster, attention: Attention | None
+    ) -> None:
+        joined = Cluster("attention", row.shape, row.axis, row.scope, attention=attention)
         joined.equations = [*scores.equations, *row.equations, *values.equations]
-        self.clusters[self.clusters.index(values)] = joined
-        self.clusters.remove(scores)
-        self.clusters.remove(row)
+        self.clusters[self.clusters.index(place)] = joined
+        self.clusters = [c for c in self.clusters if c not in (scores, row, values)]
         for e in joined.equations:
             self.of[e.output.id] = joined
+        for stack, last in self.stacks.items():
+            if last in (scores, row, values):
+                self.stacks[stack] = joined
 
-    def _next(self, cluster: Cluster) -> Cluster | None:
-        """The one other cluster that uses what this one computes, where nothing else does."""
-        outputs = [e.output for e in cluster.equations if self.materialized(e.output)]
-        if any(v.id in self.flat.stored for v in outputs):
-            return None
-        users = {
-            id(c): c for v in outputs for u in self.uses.get(v.id, []) if (c := self.of.get(u.output.id)) is not cluster
+    def _readers(self, cluster: Cluster) -> list[Cluster]:
+        """The other clusters that use what this one computes, in order."""
+        found = {
+            id(c): c
+            for e in cluster.equations
+            for u in self.uses.get(e.output.id, [])
+            if (c := self.of.get(u.output.id)) is not None and c is not cluster
         }
-        found = list(users.values())
-        return found[0] if len(found) == 1 else None
+        return sorted(found.values(), key=self.clusters.index)
 
     def _part(self, cluster: Cluster) -> Part:
         outputs = tuple(e.output for e in cluster.equations if self.materialized(e.output))

@@ -9,11 +9,12 @@ from presk_db.kernels.ir import AccKind, Kernel, literal
 from presk_db.kernels.routines import ROUTINES, Given, extents
 from presk_db.kernels.types import COMPUTE
 from presk_db.language.primitives import REDUCTIONS
+from presk_db.lowering.attention import Attention
 from presk_db.lowering.builder import Argument
 from presk_db.lowering.clusters import Cluster, Clustering
 from presk_db.lowering.elements import Elements
 from presk_db.lowering.flat import FlatEquation
-from presk_db.lowering.views import Index, pulled, root_of
+from presk_db.lowering.views import Index, root_of
 
 ACCUMULATORS: dict[str, AccKind] = {"reduce_sum": "lanes", "reduce_max": "max", "argmax": "argmax"}
 
@@ -100,8 +101,9 @@ class _Nests(Elements):
         axis, keys = cluster.axis, cluster.shape[-1]
         rows = self.open_all(cluster.kept_shape())
         visible: Affine | None = None
-        if a.mask is not None and (found := self.visible(a.mask, rows, keys)) is not None:
-            visible, self.mask = found, a.mask
+        if a.seen is not None:
+            visible, self.masks = rows[-2] + a.seen.behind + 1, a.seen.masks
+        columns = [e for e in a.stored if e.output.shape == cluster.shape]
         scores = b.local(a.made.type, (keys,))
         key = b.open("par", keys, visible)
         index = self.with_axis(rows, axis, key)
@@ -109,37 +111,42 @@ class _Nests(Elements):
         b.put(scores, key, b.converted(self.demand(a.made, index), COMPUTE[a.made.type]))
         b.close()
         self.kept[a.made.id] = scores
-        self.plan_spills([*([p] for p in a.phases), [a.weights]])
+        self.plan_spills([*([p] for p in a.phases), [a.weights, *columns]])
         for e in a.phases:
             self.reduce(e, rows, axis, keys, visible)
+        for e in a.stored:
+            if e not in columns:
+                self.store(e, rows if len(_domain(e)) == len(rows) else rows[:-1])
         weights = b.local(a.weights.output.type, (keys,))
         key = b.open("par", keys, visible)
-        weight = self.demand(a.weights.output, self.with_axis(rows, axis, key))
+        index = self.with_axis(rows, axis, key)
+        weight = self.demand(a.weights.output, index)
         b.put(weights, key, b.converted(weight, COMPUTE[a.weights.output.type]))
+        for e in columns:
+            self.store(e, index)
         b.close()
+        self.rest(a, columns, rows)
         self.kept[a.weights.output.id] = weights
         self.shape = a.values.output.shape
         index = self.with_axis(rows, axis, Affine() if self.shape[-1] == 1 else b.open("par", self.shape[-1]))
         self.done[(a.values.output.id, index)] = self.summed(a.values, index, visible)
-        for output in self.outputs():
-            if output is not a.weights and output.output is not a.made:
-                self.store(output, index)
+        for output in a.results:
+            self.store(output, index)
         if self.shape[-1] != 1:
             b.close()
         self.close_all(cluster.kept_shape())
 
-    def visible(self, mask: FlatEquation, rows: Index, keys: int) -> Affine | None:
-        """How many keys a mask `key <= query + c` leaves the query of these rows; None where it is another one."""
-        condition = root_of(mask.inputs[0]).equation
-        key = Affine.var("key")
-        at = pulled(mask.inputs[0], (*rows[:-1], key), {**self.builder.ranges, "key": (0, keys - 1)})
-        if condition is None or condition.op != "le" or at is None:
-            return None
-        left, right = (self.affine(v, at) for v in condition.inputs)
-        if left != key or right is None or "key" in right.names:
-            return None
-        low, high = (right + 1).range(self.builder.ranges)
-        return right + 1 if low >= 1 and high <= keys else None
+    def rest(self, a: Attention, columns: list[FlatEquation], rows: Index) -> None:
+        """What is stored of the keys that a query does not see, from the last one."""
+        if a.seen is None or not columns:
+            return
+        b, keys = self.builder, self.cluster.shape[-1]
+        hidden = b.open("par", keys, rows[-2] * -1 + (keys - a.seen.behind - 1))
+        for e in columns:
+            type_ = COMPUTE[e.output.type]
+            number = b.const(type_, literal(dict(a.seen.rest)[e.output.id], type_))
+            self.store_element(e.output, number, (*rows[:-1], hidden * -1 + (keys - 1)))
+        b.close()
 
     def summed(self, e: FlatEquation, index: Index, limit: Affine | None = None) -> str:
         """The accumulator of a matmul's element: its products, up to a limit, in order."""

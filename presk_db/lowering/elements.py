@@ -44,7 +44,7 @@ class Elements:
         self.spills: dict[int, _Spill] = {}
         self.shape = cluster.shape
         self.kept: dict[int, str] = {}
-        self.mask: FlatEquation | None = None
+        self.masks: tuple[FlatEquation, ...] = ()
 
     # --- storing -------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class Elements:
             return self.done[(e.output.id, index)]
         if e.output.id in self.kept:
             return self.local(self.kept[e.output.id], COMPUTE[e.output.type], index[-1])
-        if e is self.mask:
+        if e in self.masks:
             return self.demand(e.inputs[1], index)
         if e.op == "gather":
             return self.gathered(e, index)

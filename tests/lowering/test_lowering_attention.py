@@ -11,9 +11,11 @@ from presk_db.kernels.attention import attention_of
 from presk_db.kernels.launches import LaunchOrder
 from presk_db.language import elementwise
 from presk_db.language import primitives as p
+from presk_db.language.gradients import grad
 from presk_db.language.graph import Graph
 from presk_db.language.nn import attention, causal_mask, softmax
-from presk_db.language.tracing import Tensor
+from presk_db.language.parameters import parameter
+from presk_db.language.tracing import Record, Tensor
 from presk_db.lowering.lower import launch_order
 from presk_db.lowering.realization import Realization
 from presk_db.native.numbers import bf16_from_f32
@@ -21,13 +23,14 @@ from presk_db.native.numbers import bf16_from_f32
 Scores = Callable[[Tensor], Tensor]
 
 
-def plain(weights: Scores, t: int = 5, s: int = 5, also: bool = False) -> Graph:
-    """softmax-like weights of q k, times v; with the weights as a second result where `also`."""
+def plain(weights: Scores, t: int = 5, s: int = 5, also: str = "") -> Graph:
+    """softmax-like weights of q k, times v; with the weights, or the products q k, as a second result."""
 
     def entry(parameters: None, q: Tensor, k: Tensor, v: Tensor) -> Tensor | tuple[Tensor, Tensor]:
-        w = weights(p.matmul(q, p.transpose(k)) * 0.5)
+        scores = p.matmul(q, p.transpose(k))
+        w = weights(scores * 0.5)
         mixed = p.matmul(w, v)
-        return (mixed, w) if also else mixed
+        return (mixed, w if also == "weights" else scores) if also else mixed
 
     return graph_of(entry, None, q=real(2, 3, t, 4), k=real(2, 3, s, 4), v=real(2, 3, s, 6))
 
@@ -79,10 +82,56 @@ def test_one_launch_and_what_it_sees(weights: Scores, t: int, s: int, seen: str,
     assert keys(order) == {seen.replace("i2", order.kernels()[0].text.split("par ")[2].split()[0])}
 
 
-def test_weights_that_are_a_result_are_stored() -> None:
-    order = check(plain(causal, also=True))
-    assert len(order.launches) == 3
-    assert all(attention_of(k) is None for k in order.kernels())
+@pytest.mark.parametrize("type_", ["f32", "bf16", "f64"])
+@pytest.mark.parametrize(("t", "s", "seen"), [(5, 5, "i2+1"), (3, 40, "i2+38"), (37, 37, "i2+1")])
+def test_weights_that_are_a_result_are_stored(t: int, s: int, seen: str, type_: str) -> None:
+    """By the one kernel: those that a query sees, and zeros for the others."""
+    graph = plain(causal, t, s, "weights")
+    order = check(graph, "f32") if type_ == "f32" else launch_order(graph, Realization(type_))
+    assert len(order.launches) == 1
+    assert keys(order) == {seen.replace("i2", order.kernels()[0].text.split("par ")[2].split()[0])}
+    _, inputs = contents(graph, "f32" if type_ == "bf16" else type_, 7)
+    given = {n: bf16_from_f32(a) if type_ == "bf16" else a for n, a in inputs.items()}
+    weights = max(native(order, {}, given).items())[1]
+    assert weights.shape == (2, 3, t, s)
+    hidden = np.triu(np.ones((t, s), bool), s - t + 1)
+    assert not weights[..., hidden].any(), "+0 whatever the type"
+    assert (weights[..., ~hidden] != 0).all()
+
+
+def gradient_of_attention(b: int, h: int, t: int) -> Graph:
+    """The gradient of a sum of squares of causal attention by q, k, v."""
+
+    def total(w: Record, c: Tensor) -> Tensor:
+        mixed = p.matmul(causal(p.matmul(w.q, p.transpose(w.k)) * 0.5), w.v)
+        return p.sum(p.reshape(mixed * mixed * c, -1))
+
+    def entry(parameters: Record, c: Tensor) -> Record:
+        found: Record = grad(total)(parameters, c)
+        return found
+
+    shape = (b, h, t, 4)
+    given = Record(q=parameter("q", *shape), k=parameter("k", *shape), v=parameter("v", *shape))
+    return graph_of(entry, given, c=real(*shape))
+
+
+def test_the_gradient_of_attention_is_two_attentions() -> None:
+    """The second one's row function is that of the softmax's gradient; what it hands on is zero where nothing is seen."""
+    order = check(gradient_of_attention(2, 2, 7), "f32")
+    found = [a for launch in order.launches if (a := attention_of(launch.kernel)) is not None]
+    assert len(found) == 2
+    for a in found:
+        assert str(a.scores.column.extent) == str(a.values.k.extent) == f"{a.row.var}+1"
+
+
+def test_weights_that_are_read_before_the_values_are_there_are_stored_apart() -> None:
+    def entry(parameters: None, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        w = causal(p.matmul(q, p.transpose(k)))
+        total = p.sum(w)
+        return p.matmul(w, v * p.reshape(p.sum(total), 1, 1)), total
+
+    order = check(graph_of(entry, None, q=real(4, 3), k=real(4, 3), v=real(4, 2)), "f32")
+    assert all(attention_of(launch.kernel) is None for launch in order.launches)
 
 
 def test_scores_with_another_user_are_stored() -> None:
@@ -107,15 +156,15 @@ def test_groups_share_keys() -> None:
 def test_the_bits_are_those_of_three_kernels(type_: str) -> None:
     """Scores and weights are rounded where memory would round them."""
     found = []
-    for also in (False, True):
+    for also in ("", "scores", "weights"):
         graph = plain(causal, 37, 37, also)
         order = launch_order(graph, Realization(type_))
         _, inputs = contents(graph, "f32" if type_ == "bf16" else type_, 7)
         given = {n: bf16_from_f32(a) if type_ == "bf16" else a for n, a in inputs.items()}
         outputs = native(order, {}, given)
-        assert len(order.launches) == (3 if also else 1)
-        found.append(min(outputs.items())[1])
-    assert found[0].tobytes() == found[1].tobytes()
+        assert len(order.launches) == (3 if also == "scores" else 1)
+        found.append(min(outputs.items())[1].tobytes())
+    assert len(set(found)) == 1
 
 
 def test_a_masked_value_is_multiplied_by_nothing() -> None:
