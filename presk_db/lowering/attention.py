@@ -1,9 +1,9 @@
 """attention_of: a product, a row function of it, and a product with its result, that one kernel can do row by row.
 
-Such a kernel holds a query's scores in locals. What else reads the row function's results is stored by it, too: the
-weights of a softmax that its gradient needs, the scores' gradient that two products read. Where all that is made of the
-keys behind what a query sees is a number that changes no sum and no maximum (`tails`), those keys are not computed at
-all, and that number is stored for them. That is the definition of the fused kernel: a masked key's value is multiplied
+Such a kernel holds a query's scores in locals. Where all that is made of the keys behind what a query sees is a number
+that changes no sum and no maximum (`tails`), those keys are not computed at all. Then what else reads the row
+function's results is stored, too, with that number for the other keys: the weights of a softmax that its gradient
+needs, the scores' gradient that two products read. That is the definition of the fused kernel: a masked key's value is multiplied
 by nothing, where by zero it would make NaN of an infinity. Of finite values the bits are those of the three kernels
 apart: a masked weight is +0, and no sum that begins with +0 changes by ±0.
 """
@@ -108,6 +108,8 @@ def attention_of(
     phases = tuple(e for e in row.equations if e.op in reductions)
     results = tuple(v.equation for v in values.outputs if v.equation is not None)
     seen = _seen(row, phases, weights, stored, tails)
+    if stored and seen is None:
+        return None  # what is in memory anyway, and read in whole, is as well computed by products of many rows
     return Attention(first, made, phases, weights.equation, stored, second, results, seen)
 
 
