@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from presk_db.errors import KernelAliasBad
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.c_attention import AttentionPrinter
+from presk_db.kernels.c_few_rows import FewRowsPrinter
 from presk_db.kernels.c_loops import LoopPrinter
 from presk_db.kernels.c_product import ProductPrinter
-from presk_db.kernels.c_rows import RowsPrinter
 from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import STORED, check_names, wrapped
 from presk_db.kernels.ir import (
@@ -63,7 +63,7 @@ def c_function(
     product = product_of(kernel)
     if schedule.product is not None and product is not None:
         by_rows = goes_by_rows(kernel, product, schedule.product)
-        printer: StatementPrinter = (RowsPrinter if by_rows else ProductPrinter)(
+        printer: StatementPrinter = (FewRowsPrinter if by_rows else ProductPrinter)(
             kernel, product, schedule.product, *own
         )
     elif schedule.attention is not None and (attention := attention_of(kernel)) is not None:

@@ -1,4 +1,4 @@
-"""RowsPrinter: the C function of a product with one row or a few, which reads the right factor as it lies in memory."""
+"""FewRowsPrinter: the C function of a product with one row or a few, which reads the right factor as it lies in memory."""
 
 from presk_db.kernels.c_text import STORED, affine_text
 from presk_db.kernels.c_tiles import TilePrinter
@@ -9,7 +9,7 @@ from presk_db.kernels.schedule import ProductTile
 from presk_db.kernels.types import SIZES
 
 
-class RowsPrinter(TilePrinter):
+class FewRowsPrinter(TilePrinter):
     """Prints the body of such a product's function (see `legality.goes_by_rows`).
 
     Units are chunks of columns; consecutive ones of a batch go together. A packed weight meets the row some panels side
