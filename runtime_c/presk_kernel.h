@@ -9,6 +9,7 @@
 #include "presk_math.h"
 #include "presk_rt.h"
 
+#include "presk_attention.h"
 #include "presk_product.h"
 #include "presk_routine.h"
 #include "presk_threads.h"

@@ -29,6 +29,12 @@ static double power_of_two(int k) { return presk_from_bits_f64((uint64_t)(uint32
 
 static double infinity(void) { return presk_from_bits_f64(0x7ff0000000000000u); }
 
+/* log's value at u = 0, infinity, and where there is none. */
+static double log_edge(double u)
+{
+    return u == 0.0 ? -infinity() : u > 0.0 ? u : presk_from_bits_f64(0x7ff8000000000000u);
+}
+
 static int exponent_of(double x) { return (int)(presk_bits_f64(x) >> 52 & 0x7ffu) - 1023; }
 
 static dd negated(dd a, int negate) { return negate ? presk_dd_of(-a.high, -a.low) : a; }
@@ -232,7 +238,7 @@ double presk_expm1_f64(double x)
 
 double presk_log_f64(double x)
 {
-    if (!(x > 0.0 && x < infinity()) || x == 1.0) return x == 1.0 ? 0.0 : presk_log_edges(x, x);
+    if (!(x > 0.0 && x < infinity()) || x == 1.0) return x == 1.0 ? 0.0 : log_edge(x);
     const int small = x < 0x1p-1022;
     const struct scaled y = unscaled(log_dd(presk_dd_of(small ? x * 0x1p+54 : x, 0.0), small ? -54 : 0));
     return rounded(y, within_either(0x1p-67, 0x1p-75, y), x, presk_log_slow);
@@ -241,7 +247,7 @@ double presk_log_f64(double x)
 double presk_log1p_f64(double x)
 {
     if (presk_abs_f64(x) < 0x1p-60) return x;
-    if (!(x > -1.0 && x < infinity())) return presk_log_edges(x, 1.0 + x);
+    if (!(x > -1.0 && x < infinity())) return log_edge(1.0 + x);
     const struct scaled y = unscaled(log_dd(presk_dd_sum(1.0, x), 0));
     return rounded(y, within_either(0x1p-67, 0x1p-75, y), x, presk_log1p_slow);
 }

@@ -55,7 +55,10 @@ static inline float presk_sqrt_f32(float x) { return sqrtf(x); }
 static inline double presk_sqrt_f64(double x) { return sqrt(x); }
 #endif
 
-/* --- bits and selects: a comparison becomes a mask, because a `c ? a : b` on doubles stops gcc's vectorizer ---- */
+/* --- bits and selects: a comparison becomes a mask, because a `c ? a : b` on doubles stops gcc's vectorizer ----
+ *
+ * What the f32 functions compare are floats, also where doubles are chosen: with SSE2 alone gcc has no masks of 64 bits
+ * from comparisons, and of floats there are twice as many lanes. */
 
 static inline double presk_from_bits_f64(uint64_t u)
 {
@@ -65,16 +68,16 @@ static inline double presk_from_bits_f64(uint64_t u)
 }
 
 /* All ones where c holds, else 0. */
-static inline uint64_t presk_mask(int c) { return (uint64_t)0 - (uint64_t)c; }
+static inline uint32_t presk_mask(int c) { return (uint32_t)0 - (uint32_t)c; }
+
+/* The mask of 64 bits. */
+static inline uint64_t presk_wide_mask(uint32_t mask) { return (uint64_t)mask << 32 | mask; }
 
 /* a where the mask is all ones, b where it is 0. */
 static inline double presk_select(uint64_t mask, double a, double b)
 {
     return presk_from_bits_f64((presk_bits_f64(a) & mask) | (presk_bits_f64(b) & ~mask));
 }
-
-/* The larger of x and low, the smaller of x and high; a NaN x stays. In f32 where it can be: twice as many lanes. */
-static inline double presk_at_most(double x, double high) { return presk_select(presk_mask(x > high), high, x); }
 
 static inline float presk_math_select_f32(uint32_t mask, float a, float b)
 {
@@ -86,14 +89,15 @@ static inline float presk_math_select_f32(uint32_t mask, float a, float b)
     return a;
 }
 
+/* The larger of x and low, the smaller of x and high; a NaN x stays. */
 static inline float presk_at_least_f32(float x, float low)
 {
-    return presk_math_select_f32((uint32_t)0 - (uint32_t)(x < low), low, x);
+    return presk_math_select_f32(presk_mask(x < low), low, x);
 }
 
 static inline float presk_at_most_f32(float x, float high)
 {
-    return presk_math_select_f32((uint32_t)0 - (uint32_t)(x > high), high, x);
+    return presk_math_select_f32(presk_mask(x > high), high, x);
 }
 
 static inline double presk_clamp(float x, float low, float high)
@@ -101,6 +105,7 @@ static inline double presk_clamp(float x, float low, float high)
     return (double)presk_at_most_f32(presk_at_least_f32(x, low), high);
 }
 
+static inline float presk_magnitude_f32(float x) { return presk_f32_from_bits(presk_bits_f32(x) & 0x7fffffffu); }
 static inline double presk_abs_f64(double x) { return presk_from_bits_f64(presk_bits_f64(x) & 0x7fffffffffffffffu); }
 
 /* r, of sign + or of x's sign already, with x's sign. */
@@ -111,11 +116,11 @@ static inline double presk_with_sign(double r, double x)
 
 /* r with x's sign, and a little above it where |x| < 2**-100: there r = x / 2, silu and gelu lie just above that, and
  * it may be a tie of f32's subnormals. */
-static inline double presk_nudged_half(double r, double x)
+static inline double presk_nudged_half(double r, float x)
 {
-    double a = presk_abs_f64(x);
-    double step = presk_from_bits_f64(presk_bits_f64(a * 0x1p-52) & presk_mask(a < 0x1p-100));
-    return presk_with_sign(r + step, x);
+    float a = presk_magnitude_f32(x);
+    double step = (double)presk_math_select_f32(presk_mask(a < 0x1p-100f), a, 0.0f) * 0x1p-52;
+    return presk_with_sign(r + step, (double)x);
 }
 
 /* What sum = a + b has lost to rounding (Knuth). */
@@ -131,9 +136,9 @@ static inline double presk_add_to_odd(double a, double b)
 {
     double sum = a + b, lost = presk_sum_lost(a, b, sum);
     uint64_t u = presk_bits_f64(sum);
-    uint64_t large = presk_mask((lost > 0.0) != (sum > 0.0)); /* the magnitude was rounded up */
-    uint64_t odd = (u & 1u) | ~presk_mask(lost > 0.0 || lost < 0.0);
-    return presk_from_bits_f64(u + ((large | 1u) & ~presk_mask((odd & 1u) != 0u)));
+    uint64_t large = (uint64_t)0 - ((presk_bits_f64(lost) ^ u) >> 63); /* the magnitude was rounded up */
+    uint64_t twice = presk_bits_f64(lost) << 1, inexact = (twice | ((uint64_t)0 - twice)) >> 63;
+    return presk_from_bits_f64(u + ((large | 1u) & ((uint64_t)0 - (inexact & ~u))));
 }
 
 /* --- the exponential of a double, split: e**x = s (1 + p) with s a power of two ------------------------------- */
@@ -187,9 +192,8 @@ static inline float presk_expm1_f32(float x)
 
 static inline float presk_tanh_f32(float x)
 {
-    double d = (double)x;
-    double m = presk_expm1_near(presk_at_most(2.0 * presk_abs_f64(d), 40.0));
-    return (float)presk_with_sign(m / (m + 2.0), d);
+    double m = presk_expm1_near(2.0 * (double)presk_at_most_f32(presk_magnitude_f32(x), 20.0f));
+    return (float)presk_with_sign(m / (m + 2.0), (double)x);
 }
 
 static inline float presk_sigmoid_f32(float x)
@@ -197,9 +201,8 @@ static inline float presk_sigmoid_f32(float x)
     double r = 1.0 / (1.0 + presk_exp_near(-presk_clamp(x, -105.0f, 40.0f)));
     /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
      * input, found by the check, is decided by r's last bit and moves the same way. */
-    uint32_t hard = (uint32_t)0 - (uint32_t)((x > -0x1p-15f) & (x < 0x1p-15f));
-    float step = presk_math_select_f32((uint32_t)0 - (uint32_t)(x < 0.0f), -0x1p-52f, 0x1p-52f);
-    hard |= (uint32_t)0 - (uint32_t)(x == -0x1.250c02p-10f);
+    uint32_t hard = presk_mask((x > -0x1p-15f) & (x < 0x1p-15f)) | presk_mask(x == -0x1.250c02p-10f);
+    float step = presk_math_select_f32(presk_mask(x < 0.0f), -0x1p-52f, 0x1p-52f);
     return (float)(r - (double)presk_math_select_f32(hard, step, 0.0f));
 }
 
@@ -207,16 +210,16 @@ static inline float presk_silu_f32(float x)
 {
     float above = presk_at_least_f32(x, -112.0f);
     double d = (double)above, r = d / (1.0 + presk_exp_near(-(double)presk_at_most_f32(above, 60.0f)));
-    return (float)presk_nudged_half(r, d);
+    return (float)presk_nudged_half(r, above);
 }
 
 static inline float presk_gelu_f32(float x)
 {
-    double d = (double)presk_at_least_f32(x, -14.75f);
-    double q = presk_phi_tail(presk_at_most(presk_abs_f64(d), 14.75));
-    double phi = presk_select(presk_mask(d > 0.0), 1.0 - q, q);
-    double hard = presk_select(presk_mask(presk_abs_f64(d) == 0x1.6148dep-16), 0x1p-68, 0.0); /* found likewise */
-    return (float)presk_nudged_half(d * phi - hard, d);
+    float above = presk_at_least_f32(x, -14.75f), a = presk_magnitude_f32(above);
+    double q = presk_phi_tail((double)presk_at_most_f32(a, 14.75f));
+    double phi = presk_select(presk_wide_mask(presk_mask(above > 0.0f)), 1.0 - q, q);
+    float hard = presk_math_select_f32(presk_mask(a == 0x1.6148dep-16f), 0x1p-68f, 0.0f); /* found likewise */
+    return (float)presk_nudged_half((double)above * phi - (double)hard, above);
 }
 
 #define PRESK_2_SQRTPI_HIGH 0x1.20dd75p+0 /* 2 / sqrt(pi): 25 bits, whose product with an f32 is exact, and the rest */
@@ -224,10 +227,12 @@ static inline float presk_gelu_f32(float x)
 
 static inline float presk_erf_f32(float x)
 {
-    double d = (double)x, a = presk_at_most(presk_abs_f64(d), 4.0), z = a * a;
+    float most = presk_at_most_f32(presk_magnitude_f32(x), 4.0f);
+    double a = (double)most, z = a * a;
     double near = a * PRESK_2_SQRTPI_HIGH + a * (PRESK_2_SQRTPI_LOW + z * presk_poly_erf(z));
     double b = a + 2.0, far = 1.0 - presk_exp_near(-z) * presk_poly_erfc((a - 2.0) / b) / b;
-    return (float)presk_with_sign(presk_select(presk_mask(a < 0.875), near, far), d);
+    double r = presk_select(presk_wide_mask(presk_mask(most < 0.875f)), near, far);
+    return (float)presk_with_sign(r, (double)x);
 }
 
 /* k log 2 + log(1 + f), sqrt(1/2) <= 1 + f < sqrt(2), k an integer: rounded to odd, with an error before that below
@@ -248,29 +253,29 @@ static inline void presk_log_split(double u, double *k, double *m)
     *m = presk_from_bits_f64((t & 0x000fffffffffffffu) + 0x3fe6a09e00000000u);
 }
 
-/* r for 0 < u < infinity, else log's value at u: -infinity at 0, infinity, NaN. */
-static inline double presk_log_edges(double r, double u)
+/* r rounded for 0 < u < infinity, else log's value at u: -infinity at 0, infinity, NaN. */
+static inline float presk_log_edges(double r, float u)
 {
-    const double infinity = presk_from_bits_f64(0x7ff0000000000000u), nan = presk_from_bits_f64(0x7ff8000000000000u);
-    double y = presk_select(presk_mask(u > 0.0), r, nan);
-    y = presk_select(presk_mask(u == 0.0), -infinity, y);
-    return presk_select(presk_mask(u == infinity), infinity, y);
+    const float infinity = presk_f32_from_bits(0x7f800000u), nan = presk_f32_from_bits(0x7fc00000u);
+    float y = presk_math_select_f32(presk_mask(u > 0.0f), (float)r, nan);
+    y = presk_math_select_f32(presk_mask(u == 0.0f), -infinity, y);
+    return presk_math_select_f32(presk_mask(u == infinity), infinity, y);
 }
 
 static inline float presk_log_f32(float x)
 {
-    double d = (double)x, k, m;
-    presk_log_split(d, &k, &m);
-    return (float)presk_log_edges(presk_log_sum(k, m - 1.0), d);
+    double k, m;
+    presk_log_split((double)x, &k, &m);
+    return presk_log_edges(presk_log_sum(k, m - 1.0), x);
 }
 
 static inline float presk_log1p_f32(float x)
 {
     double d = (double)x, u = 1.0 + d, k, m; /* u is exact, or k = 0 and f = x, or rounding it changes nothing */
     presk_log_split(u, &k, &m);
-    double f = presk_select(presk_mask(k == 0.0), d, m - 1.0);
-    double r = presk_select(presk_mask(d == 0.0), d, presk_log_sum(k, f));
-    return (float)presk_log_edges(r, u);
+    double f = presk_select(presk_wide_mask(presk_mask((float)k == 0.0f)), d, m - 1.0);
+    float y = presk_log_edges(presk_log_sum(k, f), (float)u);
+    return presk_math_select_f32(presk_mask(x == 0.0f), x, y);
 }
 
 #define PRESK_2_PI 0x1.45f306dc9c883p-1 /* 2 / pi */
@@ -307,7 +312,7 @@ float presk_cos_f32_far(float x);
 static inline float presk_sin_f32(float x)
 {
     if (!(presk_abs_f64((double)x) < 0x1p+27)) return presk_sin_f32_far(x);
-    return presk_math_select_f32((uint32_t)0 - (uint32_t)(x == 0.0f), x, presk_sin_quarters(x, 0));
+    return presk_math_select_f32(presk_mask(x == 0.0f), x, presk_sin_quarters(x, 0));
 }
 
 static inline float presk_cos_f32(float x)

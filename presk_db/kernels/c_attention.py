@@ -7,11 +7,11 @@ row goes on by itself.
 
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.attention import Attention
-from presk_db.kernels.c_loops import LoopPrinter
+from presk_db.kernels.c_rows import RowPrinter
 from presk_db.kernels.c_text import affine_text
 from presk_db.kernels.c_tiles import TilePrinter
 from presk_db.kernels.ir import Kernel, Local, Loop
-from presk_db.kernels.legality import attention_units, is_tileable, row_stride, scratch_of
+from presk_db.kernels.legality import attention_units, is_in_rows, is_tileable, row_stride, scratch_of
 from presk_db.kernels.schedule import AttentionTile, Schedule
 from presk_db.kernels.tree import nests
 
@@ -19,7 +19,7 @@ TILE = 64
 """How many elements of a row are computed side by side where its loops are par."""
 
 
-class AttentionPrinter(TilePrinter, LoopPrinter):
+class AttentionPrinter(TilePrinter, RowPrinter):
     """Prints the body of an attention's function. `first`, `last` and `scratch` are the C names of its own parameters."""
 
     def __init__(
@@ -47,9 +47,9 @@ class AttentionPrinter(TilePrinter, LoopPrinter):
             self._pack()
             tile = n["tile"]
             with self.braces(
-                f"for (ptrdiff_t {tile} = {n['row_first']}; {tile} < {n['row_last']}; {tile} += PRESK_ROWS)"
+                f"for (ptrdiff_t {tile} = {n['row_first']}; {tile} < {n['row_last']}; {tile} += PRESK_QUERIES)"
             ):
-                self.line(f"const ptrdiff_t {n['rows']} = presk_least({n['row_last']} - {tile}, PRESK_ROWS);")
+                self.line(f"const ptrdiff_t {n['rows']} = presk_least({n['row_last']} - {tile}, PRESK_QUERIES);")
                 self._scores()
                 self._rows()
                 self._values()
@@ -98,35 +98,43 @@ class AttentionPrinter(TilePrinter, LoopPrinter):
             to = f"{n['values']} + {column} * {n['depth']}"
             self.panel(values.right.source, to, column, count, str(self.width), n["depth"])
 
-    def _sums(self) -> None:
-        sums = self.n["sums"]
-        self.line(f"_Alignas(64) {self.element} {sums}[PRESK_ROWS * {self.width}];")
-        self.line(f"memset({sums}, 0, sizeof {sums});")
-
     def _stride(self, local: Local) -> int:
         return row_stride(local, self.width)
 
     def _scores(self) -> None:
         """The tile's scores of all keys that its last row sees, a row of them for each row."""
-        n, scores = self.n, self.attention.scores
-        assert scores.left.source is not None
-        column, row, rows, depth = n["column"], n["row"], n["rows"], self.extent(scores.k)
-        self.panel(scores.left.source, n["queries"], n["tile"], rows, rows, depth)
+        n, scores, local = self.n, self.attention.scores, self.attention.score_row
+        column, row, depth = n["column"], n["row"], self.extent(scores.k)
+        queries, apart = self._queries()
         self.line(f"const ptrdiff_t {n['all']} = {self._last(scores.column)};")
         with self.braces(f"for (ptrdiff_t {column} = 0; {column} < {n['all']}; {column} += {self.width})"):
-            self._sums()
+            to, stride = f"{n['score_rows']} + {column}", self._stride(local)
             keys = f"{n['keys']} + {column} * {depth}"
-            self.line(f"presk_tile_{self.suffix}({rows}, {depth}, {n['queries']}, {keys}, {self.width}, {n['sums']});")
-            with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {rows}; {row}++)"):
-                to = f"{n['score_rows']} + {row} * {self._stride(self.attention.score_row)} + {column}"
-                sums, lane = f"{n['sums']} + {row} * {self.width}", n["lane"]
-                if self.attention.score_row.name not in self.rounded:
-                    self.line(f"memcpy({to}, {sums}, {self.width} * sizeof *{n['sums']});")
-                    return
-                self.line(f"{self.element} *const {n['right']} = {to}, *const {n['line']} = {sums};")
-                with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {self.width}; {lane}++)"):
-                    rounded = f"presk_f32_from_bf16(presk_bf16_from_f32({n['line']}[{lane}]))"
-                    self.line(f"{n['right']}[{lane}] = {rounded};")
+            self._tile_sums(depth, 0, queries, apart, keys, to, stride)
+            if local.name in self.rounded:
+                with self.braces(f"for (ptrdiff_t {row} = 0; {row} < {n['rows']}; {row}++)"):
+                    self.line(f"{self.element} *const {n['line']} = {to} + {row} * {stride};")
+                    with self.braces(f"for (ptrdiff_t {n['lane']} = 0; {n['lane']} < {self.width}; {n['lane']}++)"):
+                        score = f"{n['line']}[{n['lane']}]"
+                        self.line(f"{score} = presk_f32_from_bf16(presk_bf16_from_f32({score}));")
+
+    def _queries(self) -> tuple[str, str]:
+        """Where the tile's queries are, and the elements from one to the next; packed where they are not in rows."""
+        n, scores = self.n, self.attention.scores
+        source, depth = scores.left.source, self.extent(scores.k)
+        assert source is not None
+        start = self.address(source, n["tile"])
+        if is_in_rows(source, self.suffix):
+            return start, str(source.across)
+        name = self.suffix if source.type == self.suffix else f"{self.suffix}_from_{source.type}"
+        operands = f"{depth}, {depth}, {n['rows']}, {start}, {source.down}, {source.across}"
+        self.line(f"presk_panel_{name}({n['queries']}, {operands});")
+        return n["queries"], depth
+
+    def _tile_sums(self, k: str, more: int, left: str, apart: str | int, right: str, to: str, stride: int) -> None:
+        """The tile's sums over k, and over `more` further terms from row to row, of one panel."""
+        call = f"presk_rows_{self.suffix}({self.n['rows']}, {k}, {more}, {left}, {apart}"
+        self.line(f"{call}, {right}, {to}, {stride});")
 
     def _last(self, loop: Loop) -> str:
         """A loop's extent at the tile's last row."""
@@ -151,29 +159,15 @@ class AttentionPrinter(TilePrinter, LoopPrinter):
     def _values(self) -> None:
         """The tile's sums over values."""
         n, values = self.n, self.attention.values
-        column, row, rows = n["column"], n["row"], n["rows"]
-        stride = self._stride(self.attention.weight_row)
+        column, stride = n["column"], self._stride(self.attention.weight_row)
         moving = values.k.extent.coefficient(self.attention.row.var) != 0
         shared = n["depth"]
         if moving:
             shared = n["least"]
             self.line(f"const ptrdiff_t {shared} = {self._at(values.k.extent, n['tile'])};")
-        self.line(
-            f"presk_panel_{self.suffix}({n['weights']}, {rows}, {rows}, {shared}, {n['weight_rows']}, {stride}, 1);"
-        )
         columns = self.extent(values.column)
         with self.braces(f"for (ptrdiff_t {column} = 0; {column} < {columns}; {column} += {self.width})"):
-            self._sums()
             panel = f"{n['values']} + {column} * {n['depth']}"
-            self.line(
-                f"presk_tile_{self.suffix}({rows}, {shared}, {n['weights']}, {panel}, {self.width}, {n['sums']});"
-            )
-            if moving:
-                with self.braces(f"for (ptrdiff_t {row} = 1; {row} < {rows}; {row}++)"):
-                    weights = f"{n['weight_rows']} + {row} * {stride} + {shared}"
-                    right = f"{panel} + {shared} * {self.width}"
-                    self.line(
-                        f"presk_tile_{self.suffix}(1, {row}, {weights}, {right}, {self.width},"
-                        f" {n['sums']} + {row} * {self.width});"
-                    )
+            self.line(f"_Alignas(64) {self.element} {n['sums']}[PRESK_QUERIES * {self.width}];")
+            self._tile_sums(shared, int(moving), n["weight_rows"], stride, panel, n["sums"], self.width)
             self.epilogue(values, n["sums"])

@@ -1,6 +1,7 @@
 """LoopPrinter: a kernel's loops as C, with the tiles and splits of its schedule."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 
 from presk_db.kernels.affine import Affine
@@ -30,6 +31,8 @@ class LoopPrinter(StatementPrinter):
         self.bounds = extent_bounds(kernel)
         self.first, self.last = first, last
         self.limits: dict[str, tuple[str, str]] = {}
+        self.before_lanes = ""  # a line before each loop over lanes
+        self.first_lane = ""  # what is added to a lane's number
         places = scratch_of(kernel, schedule)
         at = sum(size for _, size in places.tiles)
         for local, size in places.locals:
@@ -112,7 +115,7 @@ class LoopPrinter(StatementPrinter):
                         with self.braces(f"for (; {base} + {size} <= {until}; {base} += {size})"):
                             block(Affine.var(base), str(size))
                 with self.braces(f"if ({base} < {until})"):
-                    block(Affine.var(base), f"{until} - {base}")
+                    self.rest(loop, Affine.var(base), f"{until} - {base}", block)
             return
         at = 0
         for size in widths:
@@ -126,16 +129,26 @@ class LoopPrinter(StatementPrinter):
             at = end_
         if at < extent.const:
             with self.braces(""):
-                block(Affine((), at), str(extent.const - at))
+                self.rest(loop, Affine((), at), str(extent.const - at), block)
+
+    def rest(self, loop: Loop, base: Affine, left: str, block: Callable[[Affine, str], None]) -> None:
+        """The iterations from `base` on that fill no block; `left` is their number."""
+        block(base, left)
+
+    def lane_loop(self, lane: str, count: str) -> AbstractContextManager[None]:
+        """A loop over lanes."""
+        if self.before_lanes:
+            self.line(self.before_lanes)
+        return self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)")
 
     def _lanes(self, nest: Nest, accs: list[str], base: Affine, count: str) -> None:
         """A block whose iterations go to a lane each; of a multiple of the lanes, that many iterations to each in order."""
         var = nest.loop.var
         lane = self.aux(var, "1")
         for acc in accs:
-            self.lane[acc] = lane
+            self.lane[acc] = self.first_lane + lane
         repeats = int(count) // LANES if count.isdigit() and int(count) > LANES else 1
-        with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {LANES if repeats > 1 else count}; {lane}++)"):
+        with self.lane_loop(lane, str(LANES) if repeats > 1 else count):
             for repeat in range(repeats):
                 self.affine[var] = base + Affine.var(lane) + repeat * LANES
                 if repeats > 1:
@@ -212,7 +225,7 @@ class LoopPrinter(StatementPrinter):
         inside = [s for s in run if isinstance(s, (Store, Fold)) or defined(s) in moving]
         self.run([s for s in run if s not in inside])
         if inside:
-            with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
+            with self.lane_loop(lane, count):
                 self.run(inside)
 
 

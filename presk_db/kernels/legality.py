@@ -12,7 +12,7 @@ from presk_db.errors import ScheduleIllegal
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.ir import Acc, Const, Fold, Index, Kernel, Load, Local, Loop, Op, Scalar, Statement, Store
 from presk_db.kernels.liveness import live_tree
-from presk_db.kernels.products import Product, product_of, sizes_of
+from presk_db.kernels.products import Product, Strided, product_of, sizes_of
 from presk_db.kernels.ranges import extent_bounds
 from presk_db.kernels.schedule import AttentionTile, ProductTile, Schedule, Split
 from presk_db.kernels.tree import Nest, nests
@@ -191,20 +191,20 @@ TILE_ROWS = 12
 
 
 def _attention_scratch(kernel: Kernel) -> Scratch:
-    """Queries, keys and values packed, rows of scores and of weights, weights packed; then the other locals."""
+    """Queries that do not lie in rows, keys and values packed, rows of scores and of weights; then the other locals."""
     attention = attention_of(kernel)
     assert attention is not None
     scores, values, bounds = attention.scores, attention.values, extent_bounds(kernel)
     size, width = SIZES[scores.acc.type], scores.columns
     keys, depth = bounds[scores.column.var], bounds[scores.k.var]
     summed, columns = bounds[values.k.var], bounds[values.column.var]
-    tiles = {
-        "queries": TILE_ROWS * depth,
+    assert scores.left.source is not None
+    tiles = {} if is_in_rows(scores.left.source, scores.acc.type) else {"queries": TILE_ROWS * depth}
+    tiles |= {
         "keys": -(-keys // width) * width * depth,
         "values": -(-columns // width) * width * summed,
         "score_rows": TILE_ROWS * row_stride(attention.score_row, width),
         "weight_rows": TILE_ROWS * row_stride(attention.weight_row, width),
-        "weights": TILE_ROWS * summed,
     }
     rows = {attention.score_row.name, attention.weight_row.name}
     locals_ = {
@@ -213,6 +213,11 @@ def _attention_scratch(kernel: Kernel) -> Scratch:
         if isinstance(s, Local) and s.name not in rows
     }
     return Scratch(tiles=tuple((name, _lines(n * size)) for name, n in tiles.items()), locals=tuple(locals_.items()))
+
+
+def is_in_rows(source: Strided, type_: str) -> bool:
+    """Whether an operand's k lie side by side in memory, in the type of the sums."""
+    return source.down == 1 and source.type == type_
 
 
 def row_stride(local: Local, width: int) -> int:
