@@ -187,5 +187,5 @@ def test_every_loop_over_lanes_of_a_row_of_an_attention_has_a_literal_count(name
     """gcc -O2 vectorizes no other loops: the rest of a row is a block as well, a part of which is live."""
     text = c_function(NESTS[name], "kernel", default_schedule(NESTS[name]))
     counts = re.findall(r"for \(ptrdiff_t (\w+)_1 = 0; \1_1 < (.+?);", text)
-    assert len(counts) >= 5
+    assert len(counts) >= 3
     assert all(count.isdigit() for _, count in counts)
