@@ -12,7 +12,7 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,8 @@ class Library:
     def __init__(self, folder: Path, weights: Path, cflags: str) -> None:
         header = (folder / "model.h").read_text(encoding="utf-8")
         self.prefix = re.findall(r"^bool (\w+)_weights_load", header, re.MULTILINE)[0]
-        self.inputs, self.outputs = (_fields(header, f"{self.prefix}_{part}") for part in ("inputs", "outputs"))
+        self.inputs, self._values = _fields(header, f"{self.prefix}_inputs")
+        self.outputs, _ = _fields(header, f"{self.prefix}_outputs")
         objects = ["model.o", "kernels.o", *(f"{p.stem}.o" for p in sorted(folder.glob("presk_*.c")))]
         make = ["make", "-s", "-j2", "-C", str(folder), f"CFLAGS={cflags} -fPIC"]
         subprocess.run([*make, *objects], check=True)
@@ -65,7 +66,7 @@ class Library:
         """Computes the outputs from the inputs."""
         arena = np.zeros(self._function("memory_bytes")(threads) + 64, np.uint8)
         aligned = arena.ctypes.data + -arena.ctypes.data % 64
-        given = (_pointers(self.inputs), _pointers(self.outputs))
+        given = (_struct(self.inputs, self._values), _struct(self.outputs, frozenset()))
         self._function("run")(self._weights, *given, ctypes.c_void_p(aligned), threads)
 
     def close(self) -> None:
@@ -76,16 +77,19 @@ class Library:
         return getattr(self.c, f"{self.prefix}_{name}")
 
 
-def _fields(header: str, struct: str) -> Fields:
-    """Arrays for the fields of a struct of pointers, in its order: `const float *name; /* (2, 3) … */`."""
+def _fields(header: str, struct: str) -> tuple[Fields, frozenset[str]]:
+    """Arrays for a struct's fields, in its order, `const float *name; /* (2, 3) … */`; the names of those by value."""
     body = header.split(f"typedef struct {struct} {{")[1].split("}")[0]
-    found = re.findall(r"(\w+) \*(\w+); /\* \(([\d, ]*)\)", body)
-    shape = {name: tuple(int(n) for n in extents.split(",") if n.strip()) for _, name, extents in found}
-    return {name: np.zeros(shape[name], NUMPY[type_]) for type_, name, _ in found}
+    found = re.findall(r"(\w+) (\*?)(\w+); /\* \(([\d, ]*)\)", body)
+    shape = {name: tuple(int(n) for n in extents.split(",") if n.strip()) for _, _, name, extents in found}
+    arrays = {name: np.zeros(shape[name], NUMPY[type_]) for type_, _, name, _ in found}
+    return arrays, frozenset(name for _, star, name, _ in found if not star)
 
 
-def _pointers(fields: Mapping[str, NDArray[Any]]) -> Any:
-    return (ctypes.c_void_p * len(fields))(*(a.ctypes.data for a in fields.values()))
+def _struct(fields: Fields, by_value: frozenset[str]) -> Any:
+    """The struct of these fields, each of eight bytes: an address, or the number itself."""
+    words = (int(a.view(np.uint64)) if name in by_value else a.ctypes.data for name, a in fields.items())
+    return (ctypes.c_uint64 * len(fields))(*words)
 
 
 def differing_positions(forward: Library, step: Library, prompts: Sequence[NDArray[Any]], threads: int) -> list[str]:
