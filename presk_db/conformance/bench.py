@@ -91,7 +91,7 @@ def benchmarked(
         program = Program(
             main, file or (seeded if seeded.exists() else None), folder / "conformance/inputs.safetensors", work
         )
-        limits = _limits_program(work, settings)
+        limits = limits_program(work, settings)
         results = []
         for threads in settings.threads:
             with ExitStack() as stack:
@@ -168,7 +168,7 @@ def _output(command: Sequence[str], threads: int) -> str:
     return done.stdout
 
 
-def _limits_program(work: Path, settings: Settings) -> Path:
+def limits_program(work: Path, settings: Settings) -> Path:
     """Builds the program that measures the limits, with OpenMP where the compiler has it."""
     source, program, runtime = work / "limits.c", work / "limits", resource_folder("runtime_c")
     source.write_text(LIMITS, encoding="utf-8")
