@@ -19,12 +19,26 @@
 #define PRESK_OUT_OF_LINE inline
 #endif
 
+/* PRESK_UNROLL: a short loop of literal length is straight code. PRESK_UNROLL_STEPS: two steps of a tile are one
+ * iteration, by the compiler, since gcc makes one expression of two steps that are written so, and spills. */
 #if defined(__clang__)
 #define PRESK_UNROLL _Pragma("clang loop unroll(full)")
+#define PRESK_UNROLL_STEPS _Pragma("clang loop unroll_count(2)")
 #elif defined(__GNUC__)
 #define PRESK_UNROLL _Pragma("GCC unroll 16")
+#define PRESK_UNROLL_STEPS _Pragma("GCC unroll 2")
 #else
 #define PRESK_UNROLL
+#define PRESK_UNROLL_STEPS
+#endif
+
+/* Asks for the cache line of an element that is soon read, or written. */
+#if defined(__GNUC__)
+#define PRESK_SOON_READ(p) __builtin_prefetch((p), 0)
+#define PRESK_SOON_WRITTEN(p) __builtin_prefetch((p), 1)
+#else
+#define PRESK_SOON_READ(p) (void)(p)
+#define PRESK_SOON_WRITTEN(p) (void)(p)
 #endif
 
 #if defined(__AVX512F__)
@@ -69,6 +83,8 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 /* --- Tiles ----------------------------------------------------------------------------------------------------- */
 
 #define TILE presk_tile_f32
+#define TILE_FIRST presk_tile_first_f32
+#define TILE_SUMS presk_tile_sums_f32
 #define TILE_INNER presk_tile_rows_f32
 #define ROW_PANELS presk_row_panels_f32
 #define ROW_PANELS_INNER presk_row_panels_of_f32
@@ -85,6 +101,8 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #include "presk_product_rows.h"
 
 #define TILE presk_tile_f64
+#define TILE_FIRST presk_tile_first_f64
+#define TILE_SUMS presk_tile_sums_f64
 #define TILE_INNER presk_tile_rows_f64
 #define ROW_PANELS presk_row_panels_f64
 #define ROW_PANELS_INNER presk_row_panels_of_f64
@@ -107,6 +125,8 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 #define PRESK_VECTORS_WERE_ON
 #endif
 #define TILE presk_tile_bf16
+#define TILE_FIRST presk_tile_first_bf16
+#define TILE_SUMS presk_tile_sums_bf16
 #define TILE_INNER presk_tile_rows_bf16
 #define ROW_PANELS presk_row_panels_bf16
 #define ROW_PANELS_INNER presk_row_panels_of_bf16
@@ -129,11 +149,12 @@ typedef uint32_t presk_bits_vector __attribute__((__vector_size__(PRESK_VECTOR_B
 
 /* --- Panels ---------------------------------------------------------------------------------------------------- */
 
-/* to[i * width + j] = from[j * across + i] for i < k and j < 4 (f64: j < 2): a strip of columns becomes one of rows. */
+/* to[i * width + j] = from[j * across + i] for i < k and j < 4, or 2: a strip of columns becomes one of rows. */
 #if defined(__clang__) || (defined(__GNUC__) && __GNUC__ >= 12)
 #define PRESK_STRIPS 1
 typedef float presk_f32x4 __attribute__((__vector_size__(16)));
 typedef double presk_f64x2 __attribute__((__vector_size__(16)));
+typedef uint64_t presk_u64x2 __attribute__((__vector_size__(16)));
 
 static inline void presk_strip_f32(float *restrict to, ptrdiff_t width, ptrdiff_t k, const float *restrict from,
                                    ptrdiff_t across)
@@ -160,6 +181,28 @@ static inline void presk_strip_f32(float *restrict to, ptrdiff_t width, ptrdiff_
         for (ptrdiff_t j = 0; j < 4; j++) {
             to[i * width + j] = from[j * across + i];
         }
+    }
+}
+
+static inline void presk_pair_f32(float *restrict to, ptrdiff_t width, ptrdiff_t k, const float *restrict from,
+                                  ptrdiff_t across)
+{
+    ptrdiff_t i = 0;
+    for (; i + 4 <= k; i += 4) {
+        presk_f32x4 a, b;
+        memcpy(&a, from + i, sizeof a);
+        memcpy(&b, from + across + i, sizeof b);
+        const presk_u64x2 low = (presk_u64x2)__builtin_shufflevector(a, b, 0, 4, 1, 5);
+        const presk_u64x2 high = (presk_u64x2)__builtin_shufflevector(a, b, 2, 6, 3, 7);
+        const uint64_t pairs[4] = {low[0], low[1], high[0], high[1]};
+        memcpy(to + i * width, pairs, sizeof *pairs);
+        memcpy(to + (i + 1) * width, pairs + 1, sizeof *pairs);
+        memcpy(to + (i + 2) * width, pairs + 2, sizeof *pairs);
+        memcpy(to + (i + 3) * width, pairs + 3, sizeof *pairs);
+    }
+    for (int rest = 0; rest < 3 && i < k; rest++, i++) {
+        to[i * width] = from[i];
+        to[i * width + 1] = from[across + i];
     }
 }
 
@@ -197,9 +240,27 @@ static inline void presk_strip_f32_from_bf16(float *restrict to, ptrdiff_t width
     }
 }
 
+static inline void presk_pair_f32_from_bf16(float *restrict to, ptrdiff_t width, ptrdiff_t k,
+                                            const presk_bf16 *restrict from, ptrdiff_t across)
+{
+    for (ptrdiff_t i = 0; i < k; i++) {
+        to[i * width] = presk_f32_from_bf16(from[i]);
+        to[i * width + 1] = presk_f32_from_bf16(from[across + i]);
+    }
+}
+
 /* NAME(to, width, count, k, from, across, down): to[i * width + j] is the element from[j * across + i * down] for j <
- * count <= width and 0 for the other j < width, 0 <= i < k. STRIP takes WIDE columns whose k are contiguous. */
-#define PRESK_PANEL(NAME, TO, FROM, READ, STRIP, WIDE)                                                                \
+ * count <= width and 0 for the other j < width, 0 <= i < k. STRIP takes WIDE columns whose k are contiguous, PAIR two. */
+#define PRESK_PANEL(NAME, TO, FROM, READ, STRIP, WIDE, PAIR)                                                          \
+    static PRESK_FORCE_INLINE void NAME##_lines(TO *restrict to, ptrdiff_t width, const ptrdiff_t count, ptrdiff_t k, \
+                                                const FROM *restrict from, ptrdiff_t down)                            \
+    {                                                                                                                 \
+        for (ptrdiff_t i = 0; i < k; i++) {                                                                           \
+            for (ptrdiff_t j = 0; j < count; j++) {                                                                   \
+                to[i * width + j] = READ(from[j + i * down]);                                                         \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
     static PRESK_OUT_OF_LINE void NAME(TO *restrict to, ptrdiff_t width, ptrdiff_t count, ptrdiff_t k,                \
                                        const FROM *restrict from, ptrdiff_t across, ptrdiff_t down)                   \
     {                                                                                                                 \
@@ -209,25 +270,20 @@ static inline void presk_strip_f32_from_bf16(float *restrict to, ptrdiff_t width
             }                                                                                                         \
         }                                                                                                             \
         if (across == 1 && count == 64 / (ptrdiff_t)sizeof(TO)) {                                                     \
-            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
-                for (ptrdiff_t j = 0; j < 64 / (ptrdiff_t)sizeof(TO); j++) {                                          \
-                    to[i * width + j] = READ(from[j + i * down]);                                                     \
-                }                                                                                                     \
-            }                                                                                                         \
+            NAME##_lines(to, width, 64 / (ptrdiff_t)sizeof(TO), k, from, down);                                       \
+        } else if (across == 1 && count == PRESK_ROWS) {                                                              \
+            NAME##_lines(to, width, PRESK_ROWS, k, from, down);                                                       \
         } else if (width == 1 && count == 1 && down == 1) {                                                           \
-            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
-                to[i] = READ(from[i]);                                                                                \
-            }                                                                                                         \
+            NAME##_lines(to, k, k, 1, from, 0);                                                                       \
         } else if (across == 1) {                                                                                     \
-            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
-                for (ptrdiff_t j = 0; j < count; j++) {                                                               \
-                    to[i * width + j] = READ(from[j + i * down]);                                                     \
-                }                                                                                                     \
-            }                                                                                                         \
+            NAME##_lines(to, width, count, k, from, down);                                                            \
         } else {                                                                                                      \
             ptrdiff_t j = 0;                                                                                          \
             for (; down == 1 && (WIDE) > 0 && j + (WIDE) <= count; j += (WIDE)) {                                     \
                 STRIP(to + j, width, k, from + j * across, across);                                                   \
+            }                                                                                                         \
+            for (; down == 1 && (WIDE) > 0 && j + 2 <= count; j += 2) {                                               \
+                PAIR(to + j, width, k, from + j * across, across);                                                    \
             }                                                                                                         \
             for (; j < count; j++) {                                                                                  \
                 for (ptrdiff_t i = 0; i < k; i++) {                                                                   \
@@ -238,14 +294,15 @@ static inline void presk_strip_f32_from_bf16(float *restrict to, ptrdiff_t width
     }
 
 #if PRESK_STRIPS
-PRESK_PANEL(presk_panel_f32, float, float, , presk_strip_f32, 4)
-PRESK_PANEL(presk_panel_f64, double, double, , presk_strip_f64, 2)
+PRESK_PANEL(presk_panel_f32, float, float, , presk_strip_f32, 4, presk_pair_f32)
+PRESK_PANEL(presk_panel_f64, double, double, , presk_strip_f64, 2, presk_strip_f64)
 #else
 #define PRESK_NO_STRIP(to, width, k, from, across) (void)0
-PRESK_PANEL(presk_panel_f32, float, float, , PRESK_NO_STRIP, 0)
-PRESK_PANEL(presk_panel_f64, double, double, , PRESK_NO_STRIP, 0)
+PRESK_PANEL(presk_panel_f32, float, float, , PRESK_NO_STRIP, 0, PRESK_NO_STRIP)
+PRESK_PANEL(presk_panel_f64, double, double, , PRESK_NO_STRIP, 0, PRESK_NO_STRIP)
 #endif
-PRESK_PANEL(presk_panel_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16, presk_strip_f32_from_bf16, 4)
+PRESK_PANEL(presk_panel_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16, presk_strip_f32_from_bf16, 4,
+            presk_pair_f32_from_bf16)
 
 /* --- Weights, packed once at load ------------------------------------------------------------------------------ */
 

@@ -56,6 +56,7 @@ class ProductPrinter(TilePrinter):
                     self._right()
                     loops.enter_context(self.braces(tiles()))
                     self._tile_rows()
+                    self.ahead(self.product)
                     self._tile_sums()
                     self.epilogue(self.product, self._tile_of_sums())
                 else:
@@ -158,14 +159,14 @@ class ProductPrinter(TilePrinter):
     def _tile_type(self) -> str:
         return "bf16" if self._pairs() else self.suffix
 
-    def _call(self, k: str, left: str, right: str, sums: str) -> None:
-        self.line(f"presk_tile_{self._tile_type()}({self.n['rows']}, {k}, {left}, {right}, {self._stride()}, {sums});")
+    def _call(self, function: str, k: str, left: str, right: str, sums: str) -> None:
+        arguments = f"{self.n['rows']}, {k}, {left}, {right}, {self._stride()}, {sums}"
+        self.line(f"presk_{function}_{self._tile_type()}({arguments});")
 
     def _tile_sums(self) -> None:
         n = self.n
         self.line(f"_Alignas(64) {self.element} {n['sums']}[PRESK_ROWS * {self.width}];")
-        self.line(f"memset({n['sums']}, 0, sizeof {n['sums']});")
-        self._call(self._k(), self._packed(), n["right"], n["sums"])
+        self._call("tile_first", self._k(), self._packed(), n["right"], n["sums"])
 
     def _deep_sums(self) -> None:
         """All tiles' sums of this panel, `depth` k's at a time."""
@@ -179,7 +180,7 @@ class ProductPrinter(TilePrinter):
                 self._tile_rows()
                 ahead = f"{step} / 2" if self._pairs() else step
                 right = f"{n['right']} + {ahead} * {self._stride()}"
-                self._call(depth, f"{self._packed()} + {step} * {n['rows']}", right, self._tile_of_sums())
+                self._call("tile", depth, f"{self._packed()} + {step} * {n['rows']}", right, self._tile_of_sums())
 
     def _tile_of_sums(self) -> str:
         n = self.n

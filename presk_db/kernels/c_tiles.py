@@ -5,9 +5,12 @@ from collections.abc import Sequence
 from presk_db.kernels.affine import Affine
 from presk_db.kernels.c_statements import StatementPrinter
 from presk_db.kernels.c_text import COMPUTED, PRIMARY, affine_text
-from presk_db.kernels.ir import Const, Loop, Statement, Store
+from presk_db.kernels.ir import Const, Load, Loop, Statement, Store
+from presk_db.kernels.legality import LINE
 from presk_db.kernels.liveness import affine_names, defined, operands
 from presk_db.kernels.products import Operand, Product, Strided, slice_of
+from presk_db.kernels.ranges import flat_address
+from presk_db.kernels.types import SIZES
 
 _NAMES = (
     "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
@@ -114,6 +117,27 @@ class TilePrinter(StatementPrinter):
                 self._columns(product, each, full if bound % self.width == 0 else f"{extent} - {n['column']}")
             if product.row is not None:
                 del self.affine[product.row.var]
+
+    def ahead(self, product: Product) -> None:
+        """Asks for the lines that the epilogue of this tile reads and writes: a row's lie far from the next row's."""
+        n, row, column = self.n, product.row, product.column
+        if row is None:
+            return
+        inside = {defined(s) for s in product.beside}
+        places = {s.array: s for s in product.beside if isinstance(s, (Load, Store))}
+        self.affine |= {row.var: Affine.var(n["tile"]) + Affine.var(n["row"]), column.var: Affine.var(n["column"])}
+        lines = []
+        for array, s in places.items():
+            address = flat_address(self.shapes[array], s.index)
+            apart = address.coefficient(row.var) * SIZES[self.stored[array]] >= LINE
+            if apart and address.coefficient(column.var) == 1 and not inside.intersection(address.names):
+                how = "WRITTEN" if isinstance(s, Store) else "READ"
+                lines.append(f"PRESK_SOON_{how}({array} + {affine_text(self.resolved(address))[0]});")
+        if lines:
+            with self.braces(f"for (ptrdiff_t {n['row']} = 0; {n['row']} < {n['rows']}; {n['row']}++)"):
+                for line in lines:
+                    self.line(line)
+        del self.affine[row.var], self.affine[column.var]
 
     def _columns(self, product: Product, each: Sequence[Statement], count: str) -> None:
         lane, acc = self.n["lane"], product.acc.dest

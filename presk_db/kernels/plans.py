@@ -25,9 +25,6 @@ BLOCK_BYTES = 256 * 1024
 INSIDE_BYTES = 768 * 1024
 """The same where each block packs the right factor's panels anew: it is worth the third-level cache to do so less often."""
 
-NEAR_BYTES = 4 * 1024 * 1024
-"""A packed operand up to this size stays in the last cache: a tile of rows may meet all of it before the next does."""
-
 FEW_ROWS = 4
 """Fewer rows of an attention are not worth packing its keys and values."""
 
@@ -129,8 +126,7 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
         right = "direct"
     room = INSIDE_BYTES if right == "inside" else BLOCK_BYTES
     block = max(1, min(row_units, room // (sizes.k * SIZES[product.acc.type] * rows))) * rows
-    small = sizes.k * sizes.columns * SIZES[product.acc.type] <= NEAR_BYTES
-    tile = ProductTile(rows, -(-total // chunks), block, 0, "rows" if packed and small else "columns", right)
+    tile = ProductTile(rows, -(-total // chunks), block, 0, "columns", right)
     return replace(tile, panels=1) if goes_by_rows(kernel, product, tile) else tile
 
 
