@@ -90,6 +90,12 @@ def _parameter(p: Parameter) -> str:
             return f"double {p.name}"
 
 
+def _below(index: Affine, extent: Affine) -> str:
+    """`index < extent`. What lessens the extent stands on the left: Polly takes `i + j < 255`, and not `i < 255 - j`."""
+    less = Affine.of((name, c) for name, c in extent.terms if c < 0)
+    return f"{affine_text(index + less * -1)[0]} < {affine_text(extent + less * -1)[0]}"
+
+
 def _extents(shape: tuple[int, ...]) -> list[int]:
     """At least one extent, each at least 1: what C declares."""
     return [max(n, 1) for n in shape] or [1]
@@ -140,7 +146,7 @@ class _NestPrinter(StatementPrinter):
         var, extent = nest.loop.var, self.resolved(nest.loop.extent)
         lanes = [s.acc for s in nest.body if isinstance(s, Fold) and self.accs[s.acc].kind == "lanes"]
         if not lanes:
-            with self.braces(f"for (ptrdiff_t {var} = 0; {var} < {affine_text(extent)[0]}; {var}++)"):
+            with self.braces(f"for (ptrdiff_t {var} = 0; {_below(Affine.var(var), extent)}; {var}++)"):
                 self.body(nest.body)
             return
         block, lane = self.aux(var, "0"), self.aux(var, "1")
@@ -148,9 +154,8 @@ class _NestPrinter(StatementPrinter):
         index = Affine.var(block) * LANES + Affine.var(lane)
         each_lane = f"for (ptrdiff_t {lane} = 0; {lane} < {LANES}; {lane}++)"
         if not extent.is_const:
-            end = affine_text(extent)[0]
-            each_block = f"for (ptrdiff_t {block} = 0; {LANES} * {block} < {end}; {block}++)"
-            inside = f"if ({affine_text(index)[0]} < {end})"
+            each_block = f"for (ptrdiff_t {block} = 0; {_below(Affine.var(block) * LANES, extent)}; {block}++)"
+            inside = f"if ({_below(index, extent)})"
             with self.braces(each_block), self.braces(each_lane), self.braces(inside):
                 self._lane_body(nest, index)
             return

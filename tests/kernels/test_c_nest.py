@@ -71,6 +71,21 @@ ROWS_IN_C = """void rows(const float a0[restrict 5][70], float a1[restrict 5], i
 """
 
 
+def test_an_extent_that_shrinks_from_row_to_row() -> None:
+    """Polly derives no bound from `i1 < 4 - i0`."""
+    text = """out a0: f32[5,5]
+v0 = const.f32 0x0.0p+0
+par i0 < 5
+  par i1 < -1*i0+4
+    store a0[i0,-1*i1+4] v0
+  end
+end
+"""
+    lines = c_nest(parse(text), "rest")
+    assert "        for (ptrdiff_t i1 = 0; i0 + i1 < 4; i1++) {" in lines
+    assert "            a0[i0][4 - i1] = v0;" in lines
+
+
 def test_lanes_are_affine_and_an_argmax_selects() -> None:
     text = "\n".join(c_nest(parse(ROWS), "rows"))
     assert text.startswith(ROWS_IN_C)
