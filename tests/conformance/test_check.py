@@ -216,7 +216,7 @@ TWICE = r"\1 = presk_f32_from_bf16(presk_bf16_from_f32(\2));"
 FAULTS: dict[str, Callable[[Path], None]] = {
     "a wrong offset": edit("model.c", r"(arena|frame|weights) \+ (\d\d+)\)", r"\1 + \g<2> + 4)"),
     "a loop one short": edit("kernels.c", r"(i0 = first \* 4; i0 < last \* 4);", r"\1 - 1;"),
-    "a sum one short": edit("kernels.c", r"(presk_tile_f32\(rows, )8,", r"\g<1>7,"),
+    "a sum one short": edit("kernels.c", r"(presk_tile_first_f32\(rows, )8,", r"\g<1>7,"),
     "a split with a gap": edit("kernels.c", r"PRESK_LAUNCH\(2, ", "PRESK_LAUNCH(1, "),
     "two swapped arguments": edit("model.c", r"(w->h_ln_1_w), (w->h_ln_1_b)", r"\2, \1"),
     "a rounding twice": edit("kernels.c", r"(const float v\d+) = (v\d+ / v\d+);", TWICE),
