@@ -12,13 +12,6 @@
 /* Two vectors of 16 or 32 bytes and six rows fill 16 registers; one of 64 bytes and twelve rows half of 32. */
 enum { PRESK_QUERIES = PRESK_VECTOR_BYTES == 64 ? 12 : 6 };
 
-/* Two steps an iteration: clang does so by itself. */
-#if defined(__GNUC__) && !defined(__clang__)
-#define PRESK_BY_TWO _Pragma("GCC unroll 2")
-#else
-#define PRESK_BY_TWO
-#endif
-
 #define ROWS presk_rows_f32
 #define ROWS_INNER presk_rows_inner_f32
 #define ROWS_REST presk_rows_rest_f32

@@ -18,7 +18,8 @@ static PRESK_FORCE_INLINE void ROWS_INNER(const int rows, ptrdiff_t k, const ROW
         const ROWS_ELEMENT *x[PRESK_QUERIES], *line = b + j;
         ROWS_EACH(r, rows) x[r] = a + r * from;
         ROWS_EACH(r, rows) ROWS_EACH(q, across) sum[r][q] = (ROWS_VECTOR){0};
-        PRESK_BY_TWO for (ptrdiff_t i = 0; i < k; i++, line += ROWS_COLUMNS) {
+        PRESK_UNROLL_STEPS
+        for (ptrdiff_t i = 0; i < k; i++, line += ROWS_COLUMNS) {
             ROWS_EACH(q, across) memcpy(&y[q], line + q * lanes, sizeof y[q]);
             ROWS_EACH(r, rows) ROWS_EACH(q, across) sum[r][q] += x[r][i] * y[q];
         }

@@ -1,8 +1,8 @@
 /* presk_generate.h: from a prompt to a text, token by token, by a program's step; the command `generate`.
  *
- * The loop: the prompt's tokens go through the step one after the other, or a chunk of them at once; then the token that is drawn from the last
- * logits does, until the text is as long as asked, a stop token is drawn (which is no part of the text), or the context
- * is full. Token i of the text is drawn with the first uniform number of child i of the seed's key.
+ * The loop: the prompt's tokens go through the step one after the other, or a chunk of them at once; then the token that
+ * is drawn from the last logits does, until the text is as long as asked, a stop token is drawn (which is no part of the
+ * text), or the context is full. Token i of the text is drawn with the first uniform number of child i of the seed's key.
  */
 #ifndef PRESK_GENERATE_H
 #define PRESK_GENERATE_H
