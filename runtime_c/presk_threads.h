@@ -10,7 +10,7 @@
 
 #if defined(_OPENMP)
 #include <omp.h>
-#define PRESK_PARALLEL(pieces) PRESK_PRAGMA(omp parallel for schedule(static, 1) num_threads((int)(pieces)) if ((pieces) > 1))
+#define PRESK_PARALLEL(pieces) PRESK_PRAGMA(omp parallel for schedule(static, 1) num_threads((int)(pieces)))
 #define PRESK_PRAGMA(text) _Pragma(#text)
 #else
 #define PRESK_PARALLEL(pieces)
@@ -44,15 +44,22 @@ static inline ptrdiff_t presk_pieces(ptrdiff_t units, ptrdiff_t most)
 }
 
 /* PRESK_LAUNCH(units, most, NAME(first, last, arguments ...)): the call, whose text names `first` and `last`, for every
- * piece; `piece`, below presk_pieces(units, most), chooses its part of the scratch memory. */
+ * piece; `piece`, below presk_pieces(units, most), chooses its part of the scratch memory. One piece is a plain call: a
+ * region of one thread takes as long as a small kernel. */
 #define PRESK_LAUNCH(units, most, ...)                                                                                \
     do {                                                                                                              \
         const ptrdiff_t presk_launch_units = (units), presk_launch_pieces = presk_pieces(presk_launch_units, (most)); \
-        PRESK_PARALLEL(presk_launch_pieces)                                                                           \
-        for (ptrdiff_t piece = 0; piece < presk_launch_pieces; piece++) {                                             \
-            const ptrdiff_t first = presk_launch_units * piece / presk_launch_pieces;                                 \
-            const ptrdiff_t last = presk_launch_units * (piece + 1) / presk_launch_pieces;                            \
+        if (presk_launch_pieces == 1) {                                                                               \
+            const ptrdiff_t piece = 0, first = 0, last = presk_launch_units;                                          \
+            (void)piece;                                                                                              \
             __VA_ARGS__;                                                                                              \
+        } else {                                                                                                      \
+            PRESK_PARALLEL(presk_launch_pieces)                                                                       \
+            for (ptrdiff_t piece = 0; piece < presk_launch_pieces; piece++) {                                         \
+                const ptrdiff_t first = presk_launch_units * piece / presk_launch_pieces;                             \
+                const ptrdiff_t last = presk_launch_units * (piece + 1) / presk_launch_pieces;                        \
+                __VA_ARGS__;                                                                                          \
+            }                                                                                                         \
         }                                                                                                             \
     } while (0)
 
