@@ -169,12 +169,10 @@ def _hashes(
     for threads in target.threads:
         outputs.unlink(missing_ok=True)
         environment = {} if threads is None else {"OMP_NUM_THREADS": str(threads)}
-        command = [*target.runner, str(executable), *program.arguments]
-        if program.generates:
-            found[program.name, threads] = text_digest(command_output(command, environment))
-        else:
-            command_output([*command, "-o", str(outputs)], environment)
-            found[program.name, threads] = file_digest(outputs)
+        files = [] if program.generates else ["-o", str(outputs)]
+        commands = [[*target.runner, str(executable), *command, *files] for command in program.commands]
+        printed = "".join(command_output(command, environment) for command in commands)
+        found[program.name, threads] = text_digest(printed) if program.generates else file_digest(outputs)
     return found
 
 

@@ -58,38 +58,40 @@ SPECIALS = (
 
 @dataclass(frozen=True)
 class Recipe:
-    """What `presk record` is asked for: a config or a Python file under fixtures/, dimensions and a type.
+    """What `presk record` is asked for: a config or a Python file under fixtures/, dimensions, a type and an entry.
 
-    `special` says that the inputs are those for the entry with every primitive; `generates`, that the entry is `decode`
-    and its program `generate`, whose output is the document of a text.
+    `special` says that the inputs are those for the entry with every primitive; `generates`, that the program is
+    `generate` of the entry `decode`, whose output is the documents of texts.
     """
 
     name: str
     model: Mapping[str, Any] | str
     dims: Mapping[str, int]
     type: str
+    entry: str = "forward"
     special: bool = False
     generates: bool = False
 
 
-GENERATE = ("--ids", "1 2 3", "-n", "24", "-t", "0.8", "-s", "7", "--json")
-"""What a program that generates is asked for: a sampled text."""
-
-TEXT = Request(None, (1, 2, 3), 24, 7, Sampling(0.8))
-"""The same, asked of the native executor."""
+TEXTS = tuple(
+    Request(None, (1, 2, 3), 24, seed, how)
+    for seed, how in ((1, Sampling(0.0)), (7, Sampling(0.8)), (2**64 - 1, Sampling(1.3, 40, 0.9, 0.01, 1.2)))
+)
+"""What a program that generates is asked for, and the native executor: the likeliest tokens, and sampled texts."""
 
 RECIPES = (
     *(Recipe(f"gpt_{t}", GPT, {"B": 1, "T": 16}, t) for t in ("f64", "f32", "bf16")),
     *(Recipe(f"smollm2_{t}", SMOLLM2, {"B": 1, "T": 8}, t) for t in ("f32", "bf16")),
-    *(Recipe(f"primitives_{t}", "portability/primitives.py", {}, t, True) for t in ("f64", "f32", "bf16")),
-    *(Recipe(f"text_{t}", STEP, {}, t, generates=True) for t in ("f32", "bf16")),
+    *(Recipe(f"primitives_{t}", "portability/primitives.py", {}, t, special=True) for t in ("f64", "f32", "bf16")),
+    *(Recipe(f"text_{t}", STEP, {}, t, "decode", generates=True) for t in ("f32", "bf16")),
+    *(Recipe(f"draw_{t}", STEP, {"B": 4}, t, "next_token") for t in ("f32", "bf16")),
 )
 """The matrix's programs, in the order of its columns."""
 
 
 @dataclass(frozen=True)
 class Program:
-    """An emitted program in `folder`, and the SHA-256 of what the native run wrote: a file, or a text's document."""
+    """An emitted program in `folder`, and the SHA-256 of what the native run wrote: a file, or the documents of texts."""
 
     name: str
     folder: Path
@@ -102,11 +104,24 @@ class Program:
         return ("generate.c" if self.generates else "main.c", "model.c", "kernels.c")
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """The command line without the output: files that the emission holds, or what a text is asked for."""
+    def commands(self) -> tuple[tuple[str, ...], ...]:
+        """Command lines without the output: one with files that the emission holds, or one for each text."""
         weights = self.folder / "weights.safetensors"
-        given = GENERATE if self.generates else ("-i", str(self.folder / "conformance/inputs.safetensors"))
-        return (*given, "-w", str(weights)) if weights.exists() else given
+        given = ("-w", str(weights)) if weights.exists() else ()
+        if self.generates:
+            return tuple((*text_arguments(text), *given) for text in TEXTS)
+        return (("-i", str(self.folder / "conformance/inputs.safetensors"), *given),)
+
+
+def text_arguments(request: Request) -> tuple[str, ...]:
+    """The command line that asks `generate` for a text from token ids, as its document."""
+    how = request.sampling
+    asked = {
+        "--ids": " ".join(map(str, request.ids or ())), "-n": request.most, "-s": request.seed,
+        "-t": how.temperature, "--top-k": how.top_k, "--top-p": how.top_p, "--min-p": how.min_p,
+        "--repeat-penalty": how.penalty,
+    }  # fmt: skip
+    return (*(str(word) for pair in asked.items() for word in pair), "--json")
 
 
 def special_inputs(seed: int) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
@@ -127,7 +142,8 @@ def emitted_programs(folder: Path, recipes: Sequence[Recipe] = RECIPES) -> list[
         with emission_reader(engine, stored.id) as reader:
             emit_to(reader, stored, generator("c_program"), out, {"serve": recipe.generates})
         if recipe.generates:
-            digest = text_digest(f"{Generator(engine, stored).generated(TEXT).document()}\n")
+            native = Generator(engine, stored)
+            digest = text_digest("".join(f"{native.generated(text).document()}\n" for text in TEXTS))
         else:
             digest = file_digest(out / "conformance/outputs.safetensors")
         programs.append(Program(recipe.name, out, digest, recipe.generates))
@@ -153,8 +169,6 @@ def text_digest(text: str) -> str:
 
 def _spec(recipe: Recipe, folder: Path) -> tuple[str, dict[str, Any]]:
     flags: dict[str, Any] = {"type": recipe.type, "dims": recipe.dims, "name": recipe.name, "weights": "seed:1"}
-    if recipe.generates:
-        flags["entry"] = "decode"
     if isinstance(recipe.model, str) and not recipe.special:
         return f"{resource_folder('fixtures') / recipe.model}:forward", flags
     if isinstance(recipe.model, str):
@@ -164,4 +178,4 @@ def _spec(recipe: Recipe, folder: Path) -> tuple[str, dict[str, Any]]:
         return f"{resource_folder('fixtures') / recipe.model}:forward", {**flags, "inputs": str(inputs)}
     config = folder / f"{recipe.name}.json"
     config.write_text(json.dumps(recipe.model), encoding="utf-8")
-    return str(config), flags
+    return str(config), {**flags, "entry": recipe.entry}

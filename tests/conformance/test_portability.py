@@ -25,9 +25,9 @@ GCC = Target("gcc -O1", ("gcc",), ("-O1",), needs=("gcc",))
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> list[Program]:
-    """One small program, and the narrow course GPT."""
-    gpt = next(r for r in RECIPES if r.name == "gpt_f32")
-    return emitted_programs(tmp_path_factory.mktemp("portability"), [SMALL, gpt])
+    """One small program, the narrow course GPT, texts, and a step that draws."""
+    chosen = [next(r for r in RECIPES if r.name == name) for name in ("gpt_f32", "text_f32", "draw_f32")]
+    return emitted_programs(tmp_path_factory.mktemp("portability"), [SMALL, *chosen])
 
 
 @pytest.fixture(scope="module")
@@ -42,8 +42,8 @@ def test_quick_targets(programs: list[Program], tmp_path: Path, target: Target) 
     if found.not_run is not None:
         not_run(found.not_run)
     assert found.failures == ()
-    assert len(found.hashes) == (2 if target.openmp else 1)
-    assert set(found.hashes.values()) == {programs[1].digest}
+    assert len(found.hashes) == (6 if target.openmp else 3)
+    assert {name: digest for (name, _), digest in found.hashes.items()} == {p.name: p.digest for p in programs[1:]}
 
 
 @pytest.mark.parametrize("target", REFUSED, ids=lambda t: t.name)
