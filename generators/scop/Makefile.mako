@@ -8,7 +8,7 @@
 # A tool that rewrites nests.c is tried by building with its output: make NESTS=nests.pluto.c check
 CC ?= cc
 CFLAGS ?= -O3 -march=native
-STRICT = -std=c11 -ffp-contract=off
+STRICT = -std=c11 -ffp-contract=off -fno-math-errno
 CLANG ?= clang-19
 NESTS ?= nests.c
 POLLY = -O3 -mllvm -polly -mllvm -polly-process-unprofitable -mllvm -polly-position=early ${"\\"}

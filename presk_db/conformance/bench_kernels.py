@@ -37,7 +37,7 @@ from presk_db.lowering.realization import realization_of_type
 from presk_db.models.families import model_from_config
 from presk_db.resources import resource_folder
 
-STRICT = ("-std=c11", "-ffp-contract=off")
+STRICT = ("-std=c11", "-ffp-contract=off", "-fno-math-errno")
 SETS = ("-O2 -march=native", "-O3 -march=native", "-O2")
 
 

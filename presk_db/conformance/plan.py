@@ -21,7 +21,7 @@ from presk_db.store.plans import write_measurements
 from presk_db.store.read import read_kernels
 from presk_db.store.recordings import StoredRecording
 
-STRICT = ("-std=c11", "-ffp-contract=off")
+STRICT = ("-std=c11", "-ffp-contract=off", "-fno-math-errno")
 """The flags that make the bits, as in an emitted Makefile."""
 
 FEWEST_PIECES = 8

@@ -26,7 +26,7 @@ C_LINES_WITHIN = 0.05
 """How much the lines of C of a deep model may differ from those of the same model cut to 3 layers."""
 
 GENERATED = ("model.c", "kernels.c", "main.c", "model.h", "kernels.h")
-FLAGS = ("-std=c11", "-ffp-contract=off", "-O2")
+FLAGS = ("-std=c11", "-ffp-contract=off", "-fno-math-errno", "-O2")
 HEAD = ("program", "form", "C lines", "emit s", "compile s", "code bytes", "launches", "arena bytes", "live bytes")
 
 

@@ -76,7 +76,7 @@ fi
 # --- The program ----------------------------------------------------------------------------------------------------
 CC=${CC:-cc}
 CFLAGS=${CFLAGS:--O2}
-strict="-std=c11 -ffp-contract=off"
+strict="-std=c11 -ffp-contract=off -fno-math-errno"
 needed=$(printf '#if defined __s390x__ && !defined __clang__\n-fexcess-precision=fast\n#elif defined __arm__ && defined __clang__\n-fno-vectorize -fno-slp-vectorize\n#endif\n' | $CC $CFLAGS -E -P -x c - 2>/dev/null)
 
 # built NAME FLAGS...: builds the program as work/NAME.

@@ -140,7 +140,7 @@ def test_thread_counts_that_differ_show_in_the_cell(programs: list[Program]) -> 
 def test_the_makefile_gives_a_compiler_what_it_needs(programs: list[Program], name: str, flags: list[str]) -> None:
     (target,) = [t for t in TARGETS if t.name == name]
     needs(target.compiler[0], target.needs[0])
-    assert strict_flags(target, programs[0]) == ["-std=c11", "-ffp-contract=off", *flags]
+    assert strict_flags(target, programs[0]) == ["-std=c11", "-ffp-contract=off", "-fno-math-errno", *flags]
 
 
 def test_every_machine_of_the_matrix_is_there() -> None:

@@ -58,7 +58,7 @@ WIDTHS = (1, 4, 5, 64)
 CUTS = ((1, 1), (1, 3), (5, 7))
 """Iterations of a split's last loop that are a unit, and into how many pieces the units are cut."""
 
-FLAGS = ("-std=c11", "-O2", "-ffp-contract=off")
+FLAGS = ("-std=c11", "-O2", "-ffp-contract=off", "-fno-math-errno")
 IN_A_PROGRAM = 150  # kernels
 
 
