@@ -10,6 +10,7 @@
 #include "presk_rt.h"
 
 #include "presk_attention.h"
+#include "presk_late.h"
 #include "presk_product.h"
 #include "presk_routine.h"
 #include "presk_threads.h"

@@ -11,6 +11,7 @@ from presk_db.errors import KernelAliasBad
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.c_attention import AttentionPrinter
 from presk_db.kernels.c_few_rows import FewRowsPrinter
+from presk_db.kernels.c_late import LatePrinter
 from presk_db.kernels.c_loops import LoopPrinter
 from presk_db.kernels.c_product import ProductPrinter
 from presk_db.kernels.c_statements import StatementPrinter
@@ -24,7 +25,7 @@ from presk_db.kernels.ir import (
 )
 from presk_db.kernels.legality import check_schedule, goes_by_rows, scratch_of
 from presk_db.kernels.plans import default_schedule
-from presk_db.kernels.products import product_of
+from presk_db.kernels.products import late_sum, product_of
 from presk_db.kernels.schedule import Schedule
 from presk_db.kernels.sharing import in_place, shared_pairs
 
@@ -61,11 +62,11 @@ def c_function(
     text = ["/*", *(f" * {line}" for line in lines), " */"] if comment else []
     kernel = in_place(kernel, shared or {})
     product = product_of(kernel)
-    if schedule.product is not None and product is not None:
+    if schedule.product is not None and product is not None and (late := late_sum(kernel)) is not None:
+        printer: StatementPrinter = LatePrinter(late, product, schedule.product, *own)
+    elif schedule.product is not None and product is not None:
         by_rows = goes_by_rows(kernel, product, schedule.product)
-        printer: StatementPrinter = (FewRowsPrinter if by_rows else ProductPrinter)(
-            kernel, product, schedule.product, *own
-        )
+        printer = (FewRowsPrinter if by_rows else ProductPrinter)(kernel, product, schedule.product, *own)
     elif schedule.attention is not None and (attention := attention_of(kernel)) is not None:
         printer = AttentionPrinter(kernel, attention, schedule.attention, *own)
     else:

@@ -54,7 +54,7 @@ class Packing:
 def packing_of(kernel: Kernel) -> Packing | None:
     """The right operand of the kernel's product as a matrix to pack beforehand, or None where it is no whole array."""
     product = product_of(kernel)
-    if product is None or product.right.source is None:
+    if product is None or product.right.source is None or product.late:
         return None
     source, sizes = product.right.source, sizes_of(product, kernel)
     array = next(a for a in kernel.arrays if a.name == source.array)
@@ -122,7 +122,7 @@ def goes_by_rows(kernel: Kernel, product: Product, tile: ProductTile) -> bool:
     """Whether the rows meet the right factor as it lies in memory: one a packed weight, up to STREAM_ROWS an array."""
     rows = sizes_of(product, kernel).rows
     few = rows == 1 if tile.right == "packed" else tile.right == "direct" and rows <= STREAM_ROWS
-    return few and rows <= tile.rows and tile.depth == 0
+    return few and rows <= tile.rows and tile.depth == 0 and not product.late
 
 
 def is_left_in_place(product: Product, kernel: Kernel) -> bool:
@@ -244,6 +244,8 @@ def _check_product(kernel: Kernel, tile: ProductTile) -> None:
         raise ScheduleIllegal(f"a block of {tile.block} rows is no multiple of a unit's {tile.rows}")
     if tile.outer == "rows" and (tile.depth or tile.right == "inside"):
         raise ScheduleIllegal("rows are outside only where the right factor is there already and depth is 0")
+    if product.late and (tile.depth or tile.outer == "rows"):
+        raise ScheduleIllegal("where each row begins at a term of its own, columns are outside and depth is 0")
     source = product.right.source
     if tile.right == "packed":
         packing = packing_of(kernel)

@@ -1,7 +1,7 @@
 """product_of: what a kernel multiplies and sums, where it is one nest of products whose order a tile can keep."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from presk_db.kernels.affine import Affine
@@ -45,7 +45,8 @@ class Product:
     """`for batch, row, column: acc = sum over k of left * right`, then an epilogue of straight statements.
 
     `row` is None for one row. `before` are the statements of the batch loops' and the top level, `beside` those that
-    stand beside the sum inside the row and column loops, without the accumulator.
+    stand beside the sum inside the row and column loops, without the accumulator. Where it is `late`, the sum of row r
+    has the terms k >= r only.
     """
 
     batch: tuple[Loop, ...]
@@ -57,6 +58,7 @@ class Product:
     right: Operand
     before: tuple[Statement, ...]
     beside: tuple[Statement, ...]
+    late: bool = False
 
     @property
     def columns(self) -> int:
@@ -90,8 +92,54 @@ def product_of(kernel: Kernel) -> Product | None:
 
     It is one where all loops at the top are one nest of par loops around one sum of f32 or f64, whose terms are the
     product of a factor that does not move along the columns (the innermost par loop) and one that does not move along
-    the rows (the par loop around it), and where no loop's extent moves with another loop.
+    the rows (the par loop around it), and where no loop's extent moves with another loop. It is late where what is
+    summed is such a term from the row's own number on, and +0 before: to add that changes no sum that begins with +0.
     """
+    if (late := late_sum(kernel)) is None:
+        return _product_of(kernel)
+    product = _product_of(late.every)
+    if product is None or product.row is None or (product.row.var, product.k.var) != (late.row, late.k):
+        return None
+    return replace(product, late=True)
+
+
+@dataclass(frozen=True)
+class LateSum:
+    """A kernel whose one sum has +0 instead of its terms where `row <= k` does not hold; `every` has all terms."""
+
+    row: str
+    k: str
+    every: Kernel
+
+
+def late_sum(kernel: Kernel) -> LateSum | None:
+    """The kernel's sum of `select(row <= k, term, +0)`, or None where it has another one."""
+    made = {name: s for s in kernel.statements if (name := defined(s)) is not None}
+    folds = [s for s in kernel.statements if isinstance(s, Fold)]
+    chosen = made.get(folds[0].value) if len(folds) == 1 else None
+    if not isinstance(chosen, Op) or chosen.op != "select":
+        return None
+    condition, zero = made.get(chosen.args[0]), made.get(chosen.args[2])
+    if not isinstance(condition, Op) or (condition.op, condition.type) != ("le", "i64"):
+        return None
+    if not isinstance(zero, Const) or float.fromhex(zero.literal) != 0:
+        return None
+    row, k = (_variable(made.get(name)) for name in condition.args)
+    if row is None or k is None:
+        return None
+    every = tuple(Fold(s.acc, chosen.args[1]) if isinstance(s, Fold) else s for s in kernel.statements)
+    return LateSum(row, k, Kernel(kernel.parameters, every))
+
+
+def _variable(s: Statement | None) -> str | None:
+    """The loop variable that an index statement gives as it is."""
+    if not isinstance(s, Index) or len(s.expression.names) != 1:
+        return None
+    (name,) = s.expression.names
+    return name if s.expression == Affine.var(name) else None
+
+
+def _product_of(kernel: Kernel) -> Product | None:
     nodes: Sequence[Statement | Nest] = live_tree(kernel)
     loops: list[Loop] = []
     levels: list[list[Statement]] = []

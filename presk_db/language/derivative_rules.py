@@ -159,6 +159,8 @@ def _right(r: At) -> Cotangent:
             rows = math.prod(r.shape()[kept:-1])
             a = reshape(r.a, *whole[:kept], rows, whole[-2])
             return Behind(reshape(matmul(transpose(a), reshape(r.g, *whole[:kept], rows, whole[-1])), *small))
+    if e is not None and e.op == "transpose" and e["axes"][-1] != len(whole) - 1:
+        return transpose(matmul(transpose(r.g), r.a))  # the same products, in the rows of what was transposed
     return matmul(transpose(r.a), r.g)
 
 

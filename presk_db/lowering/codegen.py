@@ -14,6 +14,7 @@ from presk_db.lowering.builder import Argument
 from presk_db.lowering.clusters import Cluster, Clustering
 from presk_db.lowering.elements import Elements
 from presk_db.lowering.flat import FlatEquation
+from presk_db.lowering.tails import is_zero_before_row
 from presk_db.lowering.views import Index, root_of
 
 ACCUMULATORS: dict[str, AccKind] = {"reduce_sum": "lanes", "reduce_max": "max", "argmax": "argmax"}
@@ -149,7 +150,10 @@ class _Nests(Elements):
         b.close()
 
     def summed(self, e: FlatEquation, index: Index, limit: Affine | None = None) -> str:
-        """The accumulator of a matmul's element: its products, up to a limit, in order."""
+        """The accumulator of a matmul's element: its products, up to a limit, in order.
+
+        A row of the left factor that is 0 before the row's own number has no products there: see `tails`.
+        """
         b = self.builder
         left, right = e.inputs
         type_ = COMPUTE[e.output.type]
@@ -157,7 +161,11 @@ class _Nests(Elements):
         k = b.open("seq", left.shape[-1], limit)
         x = b.converted(self.demand(left, (*index[:-1], k)), type_)
         y = b.converted(self.demand(right, (*index[:-2], k, index[-1])), type_)
-        b.fold(acc, b.op("mul", type_, x, y))
+        term = b.op("mul", type_, x, y)
+        if is_zero_before_row(left, self.clustering.tails):
+            seen = b.op("le", "i64", b.index(index[-2]), b.index(k))
+            term = b.op("select", type_, seen, term, b.const(type_, literal(0.0, type_)))
+        b.fold(acc, term)
         b.close()
         return acc
 

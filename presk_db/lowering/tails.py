@@ -80,13 +80,27 @@ def tail_seen(value: Value, found: Tails) -> Tail | None:
         return Tail(float(root.equation.attributes["value"]))
     if any(e.op != "reshape" or e.output.shape[-2:] != e.inputs[0].shape[-2:] for e in chain_of(value)):
         return None
-    if root.window is not None:
-        stack, layer = root.window
-        made = stack.equation
-        if made is None or made.op != "stack" or made.inputs[layer].shape != root.shape:
-            return None
-        return tail_seen(made.inputs[layer], found)
-    return found.get(root.id)
+    return _tail_of_root(root, found)
+
+
+def _tail_of_root(root: Value, found: Tails) -> Tail | None:
+    if root.window is None:
+        return found.get(root.id)
+    stack, layer = root.window
+    made = stack.equation
+    if made is None or made.op != "stack" or made.inputs[layer].shape != root.shape:
+        return None
+    return tail_seen(made.inputs[layer], found)
+
+
+def is_zero_before_row(value: Value, found: Tails) -> bool:
+    """Whether the element (…, s, t) of a matrix is 0 wherever t < s: whether it is one with that tail, transposed."""
+    root = root_of(value)
+    if len(root.shape) < 2 or len(value.shape) < 2 or min(value.shape[-2:]) < 2:
+        return False
+    index, ranges = axis_variables(value.shape)
+    at = pulled(value, index, ranges)
+    return at is not None and at[-2:] == (index[-1], index[-2]) and _tail_of_root(root, found) == Tail(0.0, 0)
 
 
 def _tail(e: FlatEquation, found: Tails) -> Tail | None:

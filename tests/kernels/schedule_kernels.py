@@ -228,6 +228,41 @@ RUNTIME = product(
     "a0[i0,i9]", "a1[i9,i1]", "n2", "a2[i0,i1]",
 )  # fmt: skip
 
+LATE = """
+in a0: TYPE[2,K,M]
+in a1: TYPE[K,2,N]
+out a2: TYPE[M,2,N]
+RUNTIME
+v7 = const.SUM 0x0.0p+0
+par i0 < 2
+  par i1 < ROWS
+    v4 = index i1
+    par i2 < N
+      v0 = acc.SUM sum
+      seq i3 < TERMS
+        v1 = load a0[i0,i3,i1]
+        v2 = load a1[i3,i0,i2]
+        v3 = mul.SUM v1 v2
+        v5 = index i3
+        v6 = le.i64 v4 v5
+        v8 = select.SUM v6 v3 v7
+        fold v0 v8
+      end
+      store a2[i1,i0,i2] v0
+    end
+  end
+end
+"""
+
+
+def late(type_: str, m: int, k: int, n: int, runtime: str = "") -> str:
+    """A product of m rows and n columns whose row r has the terms r … k - 1; `n0` terms and `n1` rows where `runtime`."""
+    text = LATE.replace("TYPE", type_).replace("SUM", "f64" if type_ == "f64" else "f32")
+    text = text.replace("TERMS", "n0" if runtime else str(k)).replace("ROWS", "n1" if runtime else str(m))
+    text = text.replace("RUNTIME\n", f"extent n0 <= {k}\nextent n1 <= {m}\n" if runtime else "")
+    return text.replace("M", str(m)).replace("K", str(k)).replace("N", str(n))
+
+
 ATTENTION = """
 in a0: IN[TT,HH,DD]
 in a1: IN[SS,GG,DD]
@@ -333,6 +368,12 @@ NESTS: dict[str, Kernel] = {
         "row bf16": ROW_BF16,
         "packed bf16": PACKED_BF16,
         "run-time extents": RUNTIME,
+        "late": late("f32", 40, 40, 50),
+        "late f64": late("f64", 26, 30, 19),
+        "late bf16": late("bf16", 25, 25, 16),
+        "late, few rows": late("f32", 3, 29, 20),
+        "late, rows without terms": late("f32", 50, 27, 33),
+        "late, run-time extents": late("f32", 30, 30, 20, "n0 n1"),
         "causal attention": attention("f32", 37, 37, 2, 1, 16, 24, "i2+1"),
         "attention with a past": attention("f32", 13, 50, 2, 2, 5, 19, "i2+38"),
         "attention f64": attention("f64", 26, 35, 3, 3, 8, 11, "35"),

@@ -103,6 +103,8 @@ ILLEGAL = {
     "rows outside with packing inside": ("linear f32", Schedule(ProductTile(12, 1, 12, 0, "rows", "inside"))),
     "direct columns that are apart": ("tied", Schedule(ProductTile(12, 1, 12, 0, "columns", "direct"))),
     "a part of an array packed": ("values", Schedule(ProductTile(12, 1, 12, 0, "columns", "packed"))),
+    "late terms in blocks": ("late", Schedule(product=ProductTile(12, 1, 12, 8))),
+    "late rows outside": ("late", Schedule(ProductTile(12, 1, 12, 0, "rows", "direct"))),
     "odd depth of pairs": ("packed bf16", Schedule(ProductTile(12, 1, 12, 3, "columns", "packed"))),
     "a sum divided": ("linear f32", Schedule(splits=(Split(("i0", "i1", "i2"), 1),))),
     "a sum side by side": ("linear f32", Schedule(tiles=(Tile("i2", 8),))),
@@ -127,6 +129,7 @@ def test_what_is_a_product() -> None:
     assert set(PRODUCTS) == {
         "linear f32", "linear f64", "linear bf16", "one row", "whole tiles", "scores", "values", "tied", "gradient",
         "row", "row f64", "row bf16", "packed bf16", "run-time extents", "scaled",
+        "late", "late f64", "late bf16", "late, few rows", "late, rows without terms", "late, run-time extents",
     }  # fmt: skip
     square = NESTS["tied"].text.replace("v2 = load a1[i1,i9]", "v2 = load a0[i0,i9]")
     assert product_of(parse(square)) is None, "both factors move along the rows"
@@ -134,6 +137,23 @@ def test_what_is_a_product() -> None:
     assert product_of(parse(swapped)) is not None
     added = NESTS["tied"].text.replace("mul.f32 v1 v2", "add.f32 v1 v2")
     assert product_of(parse(added)) is None
+
+
+def test_what_is_a_late_product() -> None:
+    for name, kernel in PRODUCTS.items():
+        product = product_of(kernel)
+        assert product is not None and product.late == name.startswith("late")
+    text = NESTS["late"].text
+    for old, new, why in (
+        ("le.i64 v4 v5", "le.i64 v5 v4", "each row ends at its own number"),
+        ("le.i64 v4 v5", "lt.i64 v4 v5", "another term is the first"),
+        ("v4 = index i1", "v4 = index i1+1", "another term is the first"),
+        ("v4 = index i1", "v4 = index i0", "the first term moves with another loop"),
+        ("select.f32 v6 v3 v7", "select.f32 v6 v7 v3", "what comes later is zero"),
+        ("v7 = const.f32 0x0.0p+0", "v7 = const.f32 0x1.0p+0", "ones are added before"),
+    ):
+        assert old in text
+        assert product_of(parse(text.replace(old, new))) is None, why
 
 
 def test_what_is_an_attention() -> None:

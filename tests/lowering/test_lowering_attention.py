@@ -9,6 +9,7 @@ from lowering_cases import check, contents, graph_of, native, real
 
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.launches import LaunchOrder
+from presk_db.kernels.products import product_of
 from presk_db.language import elementwise
 from presk_db.language import primitives as p
 from presk_db.language.gradients import grad
@@ -122,6 +123,30 @@ def test_the_gradient_of_attention_is_two_attentions() -> None:
     assert len(found) == 2
     for a in found:
         assert str(a.scores.column.extent) == str(a.values.k.extent) == f"{a.row.var}+1"
+
+
+def test_the_gradients_of_keys_and_values_begin_at_the_first_query_that_sees_them() -> None:
+    order = check(gradient_of_attention(2, 2, 7), "f32")
+    late = [p for launch in order.launches if (p := product_of(launch.kernel)) is not None and p.late]
+    assert len(late) == 2
+    for product in late:
+        assert product.right.source is not None and product.right.source.across == 1
+
+
+def test_what_is_not_seen_reaches_no_gradient_of_a_key_or_a_value() -> None:
+    """An infinite cotangent of the first query, which sees one key, does not reach the others'."""
+    graph = gradient_of_attention(1, 1, 5)
+    order = launch_order(graph, Realization("f32"))
+    weights, inputs = contents(graph, "f32")
+    clean = native(order, weights, inputs)
+    (name, given) = min(inputs.items())
+    given = given.copy()
+    given.reshape(5, 4)[0] = np.inf
+    found = native(order, weights, {name: given})
+    for n in ("k", "v"):
+        (key,) = [o for o in clean if o.split(".")[-1] == n]
+        got, want = (a[key].reshape(5, 4) for a in (found, clean))
+        assert not np.isfinite(got[0]).all() and (got[1:] == want[1:]).all()
 
 
 def test_weights_that_are_read_before_the_values_are_there_are_stored_apart() -> None:
