@@ -142,10 +142,18 @@
 #define presk_routine_sample_f64 PRESK_SYM(presk_routine_sample_f64)
 #define presk_routine_uniform PRESK_SYM(presk_routine_uniform)
 
+/* generate/presk_chat.c */
+#define presk_messages_add PRESK_SYM(presk_messages_add)
+#define presk_messages_free PRESK_SYM(presk_messages_free)
+#define presk_messages_read PRESK_SYM(presk_messages_read)
+#define presk_messages_write PRESK_SYM(presk_messages_write)
+
 /* generate/presk_generate*.c */
+#define presk_document_print PRESK_SYM(presk_document_print)
 #define presk_generate PRESK_SYM(presk_generate)
 #define presk_options_read PRESK_SYM(presk_options_read)
 #define presk_options_usage PRESK_SYM(presk_options_usage)
+#define presk_prompt_read PRESK_SYM(presk_prompt_read)
 
 /* generate/presk_tokenizer*.c */
 #define presk_bytes_add PRESK_SYM(presk_bytes_add)

@@ -10,6 +10,7 @@ from presk_db.conformance.sources import recorded_source
 from presk_db.errors import InputBad, InputOutOfRange, LengthOpen
 from presk_db.kernels.launches import LaunchOrder
 from presk_db.keys import Key
+from presk_db.native.messages import Message
 from presk_db.native.numbers import Array, f32_from_bf16
 from presk_db.native.sampling import Sampling, penalized, sampled
 from presk_db.native.session import Session
@@ -26,7 +27,8 @@ from presk_db.store.tokenizers import read_tokenizer
 class Request:
     """What is asked: a prompt as text (bytes) or as token ids, at most `most` tokens, and how they are drawn.
 
-    With `chat` the prompt is a user's message, after the system message `system` or the template's own.
+    With `chat` the prompt is a user's message, after the system message `system` or the template's own, and after the
+    messages `earlier`, of user and assistant in turns.
     """
 
     text: bytes | None
@@ -36,6 +38,7 @@ class Request:
     sampling: Sampling = field(default_factory=Sampling)
     chat: bool = False
     system: bytes | None = None
+    earlier: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Generated:
 
 
 class Generator:
-    """A recorded step, ready to run: its kernels compiled, its weights read."""
+    """A recorded step, ready to run: its kernels compiled, its weights read, and the caches of what it ran last."""
 
     def __init__(
         self,
@@ -91,16 +94,18 @@ class Generator:
         self.weights = _weights(engine, recording, order, weights)
         self.chunk = 0 if chunk is None else chunk_of(engine, recording, chunk)
         self.chunk_order = None if chunk is None else read_launch_order(engine, chunk.id)
+        self._sessions: tuple[Session, Session | None] | None = None
+        self._held: list[int] = []
 
     def generated(self, request: Request, shown: Callable[[str], None] = lambda text: None) -> Generated:
-        """The text; `shown` gets each piece as it comes.
+        """The text; `shown` gets each piece as it comes. Tokens with which the one before began, too, are not run again.
 
         Raises InputBad (E1205) for an empty prompt, one longer than the context, or logits that are no numbers.
         """
         prompt = self._prompt(request)
-        session = Session(self.order, self.weights)
+        session, several = self._sessions = self._sessions or self._made()
         stream = None if self.tokenizer is None else self.tokenizer.stream()
-        logits = self._read(session, prompt)
+        logits = self._read(session, several, prompt)
         tokens: list[int] = []
         pieces: list[str] = []
         finish = "length"
@@ -144,24 +149,40 @@ class Generator:
     def _chat(self, request: Request) -> bytes:
         assert self.tokenizer is not None and request.text is not None
         self.tokenizer.check_chats()
-        begin = self.tokenizer.chat_begin(request.system)
-        return (begin + self.tokenizer.chat_message("user", request.text) + self.tokenizer.chat_answer()).encode()
+        text = self.tokenizer.chat_begin(request.system)
+        for role, content in (*request.earlier, ("user", request.text)):
+            text += self.tokenizer.chat_message(role, content)
+        return (text + self.tokenizer.chat_answer()).encode()
 
-    def _read(self, session: Session, prompt: tuple[int, ...]) -> Array:
-        """The logits behind the prompt, in chunks where it has one at least: the last chunk ends with the prompt."""
-        if self.chunk_order is None or len(prompt) < self.chunk:
-            return [self._step(session, token, at) for at, token in enumerate(prompt)][-1]
+    def _made(self) -> tuple[Session, Session | None]:
+        """The step's session, and that of several tokens."""
+        if self.chunk_order is None:
+            return Session(self.order, self.weights), None
         named = {b.name: self.weights[b.id] for b in self.order.buffers if b.role == "weight"}
         weights = {b.id: named[b.name] for b in self.chunk_order.buffers if b.role == "weight"}
-        several = Session(self.chunk_order, weights)
-        for start in range(0, len(prompt), self.chunk):
+        return Session(self.order, self.weights), Session(self.chunk_order, weights)
+
+    def _read(self, session: Session, several: Session | None, prompt: tuple[int, ...]) -> Array:
+        """The logits behind the prompt, of which the caches may hold the first positions.
+
+        In chunks where it has one at least: the last chunk ends with the prompt.
+        """
+        same = [a == b for a, b in zip(self._held, prompt[:-1], strict=False)]
+        done = [*same, False].index(False)
+        del self._held[done:]
+        if several is None or len(prompt) < self.chunk:
+            return [self._step(session, prompt[at], at) for at in range(done, len(prompt))][-1]
+        several.take_states(session)
+        for start in range(done, len(prompt), self.chunk):
             at = min(start, len(prompt) - self.chunk)
             several.run({"tokens": np.array([prompt[at : at + self.chunk]]), "pos": np.array(at)})
         session.take_states(several)
+        self._held = list(prompt)
         return _numbers(several.output("logits")[0, -1])
 
     def _step(self, session: Session, token: int, at: int) -> Array:
         session.run({"tokens": np.array([[token]]), "pos": np.array(at)})
+        self._held.append(token)
         return _numbers(session.output("logits").reshape(-1))
 
     def _drawn(self, request: Request, seed: Key, logits: Array, seen: list[int], number: int) -> int:

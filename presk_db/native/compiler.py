@@ -26,7 +26,8 @@ _RUNTIME = (
     "presk_key",
     "presk_sample",
     "presk_routine",
-)  # the parts of the runtime that kernels call begin so
+    "presk_json",
+)  # the parts of the runtime that kernels and tokenizers call begin so
 
 
 def shared_library(source: str, flags: Sequence[str] = FLAGS, folder: str | None = None) -> Path:

@@ -30,15 +30,20 @@ bool presk_tokenizer_chats(const presk_tokenizer *, presk_error *);
 bool presk_chat_begin(const presk_tokenizer *, const char *, size_t, presk_bytes *);
 bool presk_chat_message(const presk_tokenizer *, int, const char *, size_t, presk_bytes *);
 bool presk_chat_answer(const presk_tokenizer *, presk_bytes *);
+typedef struct { int role; size_t at, size; } presk_message;
+typedef struct { presk_message *list; size_t count, capacity; presk_bytes text; } presk_messages;
+bool presk_messages_read(presk_messages *, const char *, size_t, const char *, presk_error *);
+void presk_messages_free(presk_messages *);
 """
-_SOURCE = '#include "presk_tokenizer.h"\n'
+_SOURCE = '#include "presk_chat.h"\n'
 _ROLES = {"system": 0, "user": 1, "assistant": 2}
 
 Role = Literal["system", "user", "assistant"]
 
 
 @lru_cache(maxsize=1)
-def _library() -> tuple[Any, Any]:
+def tokenizer_library() -> tuple[Any, Any]:
+    """cffi's interface and the library of texts, tokens and conversations. Errors: CompilerFailed (E4002)."""
     ffi = cffi.FFI()
     ffi.cdef(_DECLARATIONS)
     return ffi, ffi.dlopen(str(shared_library(_SOURCE, folder="generate")))
@@ -67,7 +72,7 @@ class Tokenizer:
 
     def __init__(self, data: bytes, shown: str = "tokenizer") -> None:
         """Reads the compact file's bytes. Errors: TokenizerBad (E1109), CompilerFailed (E4002)."""
-        self.ffi, self.lib = _library()
+        self.ffi, self.lib = tokenizer_library()
         error = self.ffi.new("presk_error *")
         made = self.lib.presk_tokenizer_new(data, len(data), shown.encode(), error)
         if made == self.ffi.NULL:

@@ -10,7 +10,8 @@
 #include "presk_rt.h"
 
 /* A program to the loop. `open` reads the weights and makes memory, `step` puts the logits that follow `token` at the
- * position `at` into x[0 .. vocabulary-1]; positions come in order from 0, below `context`. `steps`, where
+ * position `at` into x[0 .. vocabulary-1]; positions come in order from 0, below `context`, and may go on from an earlier
+ * one. `steps`, where
  * `chunk` is not 0, does the same for that many tokens at once, the first at `at`, and may do positions again. */
 typedef struct presk_model {
     const char *name;

@@ -18,7 +18,9 @@ void presk_options_usage(const char *program, const presk_model *model)
     if (model->tokenizer) {
         fputs("  -p TEXT             the prompt\n"
               "  -f FILE             the prompt is the content of a file; - is the standard input\n"
-              "  --chat              the prompt is a user's message, written as the checkpoint's chats are\n"
+              "  --chat              the prompt is a user's message, written as the checkpoint's chats are; without\n"
+              "                      one, every line of the standard input is a message of one conversation\n"
+              "  --messages FILE     the prompt is a conversation, [{\"role\": \"user\", \"content\": \"Hi\"}, ...]\n"
               "  --system TEXT       the chat's system message\n"
               "  --tokenizer FILE    [default: tokenizer.bin]\n",
               stdout);
@@ -37,7 +39,9 @@ static bool read_number(const char *text, double *value, const char *option, pre
 {
     char *end = NULL;
     *value = strtod(text, &end);
-    return (end != text && *end == '\0') || presk_fail(e, PRESK_E_INPUT, option, "is no number");
+    /* decimal, infinity or NaN: neither white space before it nor hexadecimal */
+    const bool plain = strchr("+-.0123456789iInN", *text) != NULL && strpbrk(text, "xX(") == NULL;
+    return (plain && end != text && *end == '\0') || presk_fail(e, PRESK_E_INPUT, option, "is no number");
 }
 
 static bool read_natural(const char *text, uint64_t most, uint64_t *value, const char *option, presk_error *e)
@@ -86,6 +90,7 @@ static const char **text_option(presk_options *o, const presk_model *model, cons
     return strcmp(option, "-p") == 0           ? &o->text
         : strcmp(option, "-f") == 0            ? &o->file
         : strcmp(option, "--system") == 0      ? &o->system
+        : strcmp(option, "--messages") == 0    ? &o->conversation
         : strcmp(option, "--tokenizer") == 0   ? &o->tokenizer
                                                : NULL;
 }
@@ -142,15 +147,18 @@ bool presk_options_read(presk_options *o, const presk_model *model, int argc, ch
     if (model->weights && o->weights == NULL) {
         return presk_fail(e, USAGE_CODE, "-w", "give the weights; -h says more");
     }
-    if ((o->text != NULL) + (o->file != NULL) + (o->ids != NULL) != 1) {
+    const int prompts = (o->text != NULL) + (o->file != NULL) + (o->ids != NULL) + (o->conversation != NULL);
+    if (prompts > 1 || (prompts == 0 && !o->chat)) {
         return presk_fail(e, USAGE_CODE, NULL, "give one prompt, as %s; -h says more",
-                          model->tokenizer ? "-p, -f or --ids" : "--ids");
+                          model->tokenizer ? "-p, -f, --messages or --ids" : "--ids");
     }
-    if (o->system != NULL && !o->chat) {
-        return presk_fail(e, USAGE_CODE, "--system", "is for --chat");
+    if (o->system != NULL && (!o->chat || o->conversation != NULL)) {
+        return presk_fail(e, USAGE_CODE, "--system", "is for --chat, without --messages");
     }
     if (o->chat && o->ids != NULL) {
         return presk_fail(e, USAGE_CODE, "--chat", "is for a prompt of text");
     }
+    o->turns = prompts == 0;
+    o->chat = o->chat || o->conversation != NULL;
     return presk_sampling_check(&o->sampling, e);
 }
