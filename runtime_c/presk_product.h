@@ -62,7 +62,7 @@ enum { PRESK_ROWS = TILE_ROWS, PRESK_COLUMNS_F32 = 16, PRESK_COLUMNS_F64 = 8 };
 enum { PRESK_WIDE = PRESK_VECTOR_BYTES > 16 ? 4 : 2 };
 
 /* The lines of memory that a row in pairs asks for ahead, and the k's that a few rows meet at once. */
-enum { PRESK_AHEAD = 8, PRESK_STREAMS = 4 };
+enum { PRESK_AHEAD = 16, PRESK_STREAMS = 4 };
 
 static inline ptrdiff_t presk_least(ptrdiff_t a, ptrdiff_t b)
 {

@@ -14,9 +14,11 @@
 
 #define TILE_EACH(r, n) PRESK_UNROLL for (int r = 0; r < (n); r++)
 
-/* Asks for the line `elements` behind `from`, wherever that is: a hint, which may be wrong. */
-#define ROW_AHEAD(from, elements)                                                                                     \
-    __builtin_prefetch((const void *)((uintptr_t)(from) + (uintptr_t)(elements) * sizeof *(from)))
+/* Asks for the line `elements` behind `from`, wherever that is: a hint, which may be wrong. Into all caches; or not into
+ * the first, which has room for fewer lines on their way. */
+#define ROW_PLACE(from, elements) (const void *)((uintptr_t)(from) + (uintptr_t)(elements) * sizeof *(from))
+#define ROW_AHEAD(from, elements) __builtin_prefetch(ROW_PLACE(from, elements))
+#define ROW_FAR_AHEAD(from, elements) __builtin_prefetch(ROW_PLACE(from, elements), 0, 2)
 
 static PRESK_FORCE_INLINE void ROW_PANELS_INNER(const int panels, ptrdiff_t k, const TILE_ELEMENT *restrict a,
                                                 const TILE_B *restrict b, ptrdiff_t apart, TILE_ELEMENT *restrict c)
@@ -34,7 +36,7 @@ static PRESK_FORCE_INLINE void ROW_PANELS_INNER(const int panels, ptrdiff_t k, c
         for (; i < last; i += 2, b += TILE_STRIDE) {
             TILE_EACH(p, panels)
             {
-                ROW_AHEAD(b, p * apart + ahead);
+                ROW_FAR_AHEAD(b, p * apart + ahead);
                 TILE_EACH(q, across)
                 {
                     presk_bits_vector u;
@@ -140,7 +142,9 @@ static PRESK_OUT_OF_LINE void ROWS_STREAM(ptrdiff_t rows, ptrdiff_t k, ptrdiff_t
 
 #if PRESK_VECTORS
 #undef TILE_EACH
+#undef ROW_PLACE
 #undef ROW_AHEAD
+#undef ROW_FAR_AHEAD
 #endif
 #undef ROW_PANELS
 #undef ROW_PANELS_INNER

@@ -113,16 +113,27 @@ static void keep_top_p(double *w, int64_t n, double top_p, int64_t *heap)
     }
 }
 
+/* The first token of the order, or -1 where there is none or a number is NaN. */
+static int64_t first_of_order(const double *x, int64_t n)
+{
+    int64_t most = INT64_MIN, bad = 0;
+    for (int64_t i = 0; i < n; i++) { /* without a branch, so that it is vector code */
+        const int64_t key = presk_key_f64(x[i]);
+        most = key > most ? key : most;
+        bad |= x[i] != x[i];
+    }
+    for (int64_t i = 0; bad == 0 && i < n; i++) {
+        if (presk_key_f64(x[i]) == most) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 int64_t presk_sample(const presk_sampling *s, double u, double *x, int64_t n, int64_t *work)
 {
     const double infinity = presk_f64_from_bits(UINT64_C(0x7ff0000000000000));
-    int64_t best = -1;
-    for (int64_t i = 0; i < n; i++) {
-        if (x[i] != x[i]) {
-            return -1;
-        }
-        best = best < 0 || presk_key_f64(x[i]) > presk_key_f64(x[best]) ? i : best;
-    }
+    const int64_t best = first_of_order(x, n);
     if (best < 0 || x[best] == -infinity) {
         return -1;
     }
