@@ -61,7 +61,7 @@ enum { PRESK_ROWS = TILE_ROWS, PRESK_COLUMNS_F32 = 16, PRESK_COLUMNS_F64 = 8 };
 /* The panels that one row meets side by side: their sums are four or eight vectors. */
 enum { PRESK_WIDE = PRESK_VECTOR_BYTES > 16 ? 4 : 2 };
 
-/* The lines of memory that a row in pairs asks for ahead, and the k's that a few rows meet at once. */
+/* The lines of memory that a row asks for ahead, and the k's that a few rows meet at once. */
 enum { PRESK_AHEAD = 16, PRESK_STREAMS = 4 };
 
 static inline ptrdiff_t presk_least(ptrdiff_t a, ptrdiff_t b)

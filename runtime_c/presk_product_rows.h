@@ -26,10 +26,9 @@ static PRESK_FORCE_INLINE void ROW_PANELS_INNER(const int panels, ptrdiff_t k, c
     enum { lanes = (int)(sizeof(TILE_VECTOR) / sizeof(TILE_ELEMENT)), across = TILE_COLUMNS / lanes };
     TILE_VECTOR sum[PRESK_WIDE][across];
     memcpy(sum, c, (size_t)panels * sizeof sum[0]);
-#if TILE_PAIRS
-    /* Two products a lane leave little room to wait for memory: PRESK_AHEAD lines are asked for beforehand; at the end
-     * of the panels, those of the panels that the row meets next. */
+    /* PRESK_AHEAD lines are asked for beforehand; at the end of the panels, those of the panels that the row meets next. */
     ptrdiff_t i = 0;
+#if TILE_PAIRS
     for (int part = 0; part < 2; part++) {
         const ptrdiff_t last = part == 0 ? presk_most(k / 2 - PRESK_AHEAD, 0) * 2 : k - k % 2;
         const ptrdiff_t ahead = PRESK_AHEAD * TILE_STRIDE + (part == 0 ? 0 : (panels - 1) * apart);
@@ -56,12 +55,20 @@ static PRESK_FORCE_INLINE void ROW_PANELS_INNER(const int panels, ptrdiff_t k, c
         }
     }
 #else
-    for (ptrdiff_t i = 0; i < k; i++, b += TILE_STRIDE) {
-        TILE_EACH(p, panels) TILE_EACH(q, across)
-        {
-            TILE_VECTOR y;
-            memcpy(&y, b + p * apart + q * lanes, sizeof y);
-            sum[p][q] += a[i] * y;
+    for (int part = 0; part < 2; part++) {
+        const ptrdiff_t last = part == 0 ? presk_most(k - PRESK_AHEAD, 0) : k;
+        const ptrdiff_t ahead = PRESK_AHEAD * TILE_STRIDE + (part == 0 ? 0 : (panels - 1) * apart);
+        for (; i < last; i++, b += TILE_STRIDE) {
+            TILE_EACH(p, panels)
+            {
+                ROW_FAR_AHEAD(b, p * apart + ahead);
+                TILE_EACH(q, across)
+                {
+                    TILE_VECTOR y;
+                    memcpy(&y, b + p * apart + q * lanes, sizeof y);
+                    sum[p][q] += a[i] * y;
+                }
+            }
         }
     }
 #endif
