@@ -5,7 +5,7 @@
  * gives NaN (its payload is not defined). sigmoid(x) = 1 / (1 + exp(-x)), silu(x) = x sigmoid(x),
  * gelu(x) = x Phi(x) with Phi the normal distribution function.
  *
- * The f32 functions compute in f64 with an error near one ulp of f64 and round at the end; all 2**32 inputs of each
+ * The f32 functions compute in f64 with an error of a few ulps of f64 and round at the end; all 2**32 inputs of each
  * were compared with the exact value. They have no branch, so loops over them become vector code; but sin and cos
  * branch to a function of their own from 2**27 on.
  * Needs IEEE arithmetic, rounding to nearest, no contraction of a * b + c, and FLT_EVAL_METHOD 0.
@@ -147,6 +147,7 @@ static inline double presk_add_to_odd(double a, double b)
 #define PRESK_LOG2_E 0x1.71547652b82fep+0
 #define PRESK_LN2_HIGH 0x1.62e42fefap-1 /* 35 bits: k * PRESK_LN2_HIGH is exact for |k| < 2**18 */
 #define PRESK_LN2_LOW 0x1.cf79abc9e3b3ap-40
+#define PRESK_HALF_LN2 0x1.62e42fefa39efp-2
 
 /* Requires |x| <= 708. s = 2**k, p = e**(x - k ln 2) - 1 with |p| < 0.42 and a relative error below 2**-52. */
 static inline void presk_exp_parts(double x, double *s, double *p)
@@ -190,10 +191,16 @@ static inline float presk_expm1_f32(float x)
     return (float)presk_with_sign(presk_expm1_near(presk_clamp(x, -40.0f, 89.0f)), (double)x);
 }
 
+/* With x = k ln 2 / 2 + r, r coth r = c and e**2x = s e**2r: e**2r = (c + r) / (c - r), so that tanh is a quotient of
+ * s (c + r) - (c - r) and s (c + r) + (c - r), here halved. For k > 2 rounding k ln 2 / 2 moves r, but tanh is flat. */
 static inline float presk_tanh_f32(float x)
 {
-    double m = presk_expm1_near(2.0 * (double)presk_at_most_f32(presk_magnitude_f32(x), 20.0f));
-    return (float)presk_with_sign(m / (m + 2.0), (double)x);
+    double a = (double)presk_at_most_f32(presk_magnitude_f32(x), 10.0f);
+    double shifted = a * (2.0 * PRESK_LOG2_E) + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
+    double r = a - k * PRESK_HALF_LN2, half = presk_from_bits_f64((presk_bits_f64(shifted) + 1022u) << 52); /* s / 2 */
+    double z = r * r, c = 1.0 + z * presk_poly_coth(z);
+    double n = (half - 0.5) * c + (half + 0.5) * r, t = n / (n + (c - r));
+    return presk_f32_from_bits(presk_bits_f32((float)t) | (presk_bits_f32(x) & 0x80000000u));
 }
 
 static inline float presk_sigmoid_f32(float x)

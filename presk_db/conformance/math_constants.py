@@ -39,6 +39,11 @@ def _exp_tail(r: mpfr) -> mpfr:
     return (gmpy2.expm1(r) - r) / (r * r) if abs(r) > 1e-20 else mpfr("0.5")
 
 
+def _coth_tail(z: mpfr) -> mpfr:
+    r = gmpy2.sqrt(z)
+    return (r / gmpy2.tanh(r) - 1) / z if z != 0 else mpfr(1) / 3
+
+
 def _sin_tail(z: mpfr) -> mpfr:
     r = gmpy2.sqrt(z)
     return (gmpy2.sin(r) - r) / (r * z) if z != 0 else -mpfr(1) / 6
@@ -83,6 +88,7 @@ def _erfc(t: mpfr) -> mpfr:
 
 POLYNOMIALS = (
     Polynomial("exp", "(e**r - 1 - r) / r**2", "r", -0.34658, 0.34658, 9, _exp_tail, lambda r: abs(r) + mpfr(2) ** -20),
+    Polynomial("coth", "(r coth r - 1) / r**2 at z = r**2", "z", 0.0, 0.03004, 3, _coth_tail, lambda z: z + mpfr(2) ** -20),
     Polynomial("sin", "(sin r - r) / r**3 at z = r**2", "z", 0.0, 0.6170, 6, _sin_tail, lambda z: z + mpfr(2) ** -20),
     Polynomial(
         "cos", "(cos r - 1 + r**2 / 2) / r**4 at z = r**2", "z", 0.0, 0.6170, 6, _cos_tail,

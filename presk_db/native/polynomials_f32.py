@@ -17,6 +17,14 @@ EXP = (
     float.fromhex("0x1.0000000000005p-1"),
 )
 
+# (r coth r - 1) / r**2 at z = r**2, 0 <= z <= 0.03004, weighted error below 2**-49.6
+COTH = (
+    float.fromhex("-0x1.b8935bb9c1c7dp-13"),
+    float.fromhex("0x1.15655ab21682fp-9"),
+    float.fromhex("-0x1.6c16c100e88cfp-6"),
+    float.fromhex("0x1.5555555550090p-2"),
+)
+
 # (sin r - r) / r**3 at z = r**2, 0 <= z <= 0.617, weighted error below 2**-57.3
 SIN = (
     float.fromhex("-0x1.aaa538911f31dp-41"),
