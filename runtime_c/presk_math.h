@@ -145,34 +145,61 @@ static inline double presk_add_to_odd(double a, double b)
 
 #define PRESK_SHIFTER 0x1.8p+52 /* adding and subtracting it rounds to an integer */
 #define PRESK_LOG2_E 0x1.71547652b82fep+0
+#define PRESK_LN2 0x1.62e42fefa39efp-1
 #define PRESK_LN2_HIGH 0x1.62e42fefap-1 /* 35 bits: k * PRESK_LN2_HIGH is exact for |k| < 2**18 */
 #define PRESK_LN2_LOW 0x1.cf79abc9e3b3ap-40
-#define PRESK_HALF_LN2 0x1.62e42fefa39efp-2
 
-/* Requires |x| <= 708. s = 2**k, p = e**(x - k ln 2) - 1 with |p| < 0.42 and a relative error below 2**-52. */
-static inline void presk_exp_parts(double x, double *s, double *p)
+/* Requires |x| <= 708. s = 2**k, r = x - k ln 2, |r| < 0.3466. */
+static inline void presk_exp_reduced(double x, double *s, double *r)
 {
-    double shifted = x * PRESK_LOG2_E + PRESK_SHIFTER;
-    double k = shifted - PRESK_SHIFTER;
-    double r = (x - k * PRESK_LN2_HIGH) - k * PRESK_LN2_LOW;
+    double shifted = x * PRESK_LOG2_E + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
+    *r = (x - k * PRESK_LN2_HIGH) - k * PRESK_LN2_LOW;
     *s = presk_from_bits_f64((presk_bits_f64(shifted) + 1023u) << 52);
-    *p = r + r * r * presk_poly_exp(r);
 }
 
-/* e**x, |x| <= 708, relative error below 2**-52. */
+/* r coth r, |r| < 0.1733, relative error below 2**-49.6: e**2r is this plus r over this minus r. */
+static inline double presk_r_coth_r(double r)
+{
+    double z = r * r;
+    return 1.0 + z * presk_poly_coth(z);
+}
+
+/* s e**r for |r| < 0.3466, relative error below 2**-51: with h = r / 2, e**r - 1 = 2 h / (h coth h - h). */
+static inline double presk_exp_scaled(double s, double r)
+{
+    double h = 0.5 * r, z = h * h;
+    return s + s * (r / ((1.0 - h) + z * presk_poly_coth(z)));
+}
+
+/* e**x, |x| <= 708, relative error below 2**-51. */
 static inline double presk_exp_near(double x)
 {
-    double s, p;
-    presk_exp_parts(x, &s, &p);
-    return s + s * p;
+    double s, r;
+    presk_exp_reduced(x, &s, &r);
+    return presk_exp_scaled(s, r);
 }
 
 /* e**x - 1, |x| <= 708, relative error below 2**-51; the zero's sign is lost. */
 static inline double presk_expm1_near(double x)
 {
-    double s, p;
-    presk_exp_parts(x, &s, &p);
-    return (s - 1.0) + s * p;
+    double s, r;
+    presk_exp_reduced(x, &s, &r);
+    return (s - 1.0) + s * (r + r * r * presk_poly_exp(r));
+}
+
+/* Requires |x| <= 708. s = 2**k and r with e**-x = s e**2r, |r| < 0.1733. */
+static inline void presk_logistic_reduced(double x, double *s, double *r)
+{
+    double shifted = x * -PRESK_LOG2_E + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
+    *r = (-0.5 * x - k * (0.5 * PRESK_LN2_HIGH)) - k * (0.5 * PRESK_LN2_LOW);
+    *s = presk_from_bits_f64((presk_bits_f64(shifted) + 1023u) << 52);
+}
+
+/* a / (1 + s e**2r) */
+static inline double presk_logistic(double a, double s, double r)
+{
+    double c = presk_r_coth_r(r), below = c - r;
+    return a * below / (below + s * (c + r));
 }
 
 /* Phi(-a) for 0 <= a <= 14.75, a of 24 bits, relative error below 2**-50. a * a is exact. */
@@ -184,41 +211,80 @@ static inline double presk_phi_tail(double a)
 
 /* --- f32 ------------------------------------------------------------------------------------------------------ */
 
-static inline float presk_exp_f32(float x) { return (float)presk_exp_near(presk_clamp(x, -104.0f, 89.0f)); }
+/* exp, tanh, sigmoid and silu are two steps: the argument's reduction to a power of two s and a small r, and the rest.
+ * So a loop over many elements can be two, whose chains of dependent operations are half as long: presk_math_each.h. */
+
+static inline void presk_exp_f32_reduced(float x, double *s, double *r)
+{
+    presk_exp_reduced(presk_clamp(x, -104.0f, 89.0f), s, r);
+}
+
+static inline float presk_exp_f32_finished(float x, double s, double r)
+{
+    (void)x;
+    return (float)presk_exp_scaled(s, r);
+}
 
 static inline float presk_expm1_f32(float x)
 {
     return (float)presk_with_sign(presk_expm1_near(presk_clamp(x, -40.0f, 89.0f)), (double)x);
 }
 
-/* With x = k ln 2 / 2 + r, r coth r = c and e**2x = s e**2r: e**2r = (c + r) / (c - r), so that tanh is a quotient of
- * s (c + r) - (c - r) and s (c + r) + (c - r), here halved. For k > 2 rounding k ln 2 / 2 moves r, but tanh is flat. */
-static inline float presk_tanh_f32(float x)
+/* s is half the power of two: |x| = k ln 2 / 2 + r, s = 2**(k - 1). For k > 2 rounding k ln 2 / 2 moves r, but there
+ * tanh is flat. */
+static inline void presk_tanh_f32_reduced(float x, double *s, double *r)
 {
     double a = (double)presk_at_most_f32(presk_magnitude_f32(x), 10.0f);
     double shifted = a * (2.0 * PRESK_LOG2_E) + PRESK_SHIFTER, k = shifted - PRESK_SHIFTER;
-    double r = a - k * PRESK_HALF_LN2, half = presk_from_bits_f64((presk_bits_f64(shifted) + 1022u) << 52); /* s / 2 */
-    double z = r * r, c = 1.0 + z * presk_poly_coth(z);
-    double n = (half - 0.5) * c + (half + 0.5) * r, t = n / (n + (c - r));
-    return presk_f32_from_bits(presk_bits_f32((float)t) | (presk_bits_f32(x) & 0x80000000u));
+    *r = a - k * (PRESK_LN2 / 2.0);
+    *s = presk_from_bits_f64((presk_bits_f64(shifted) + 1022u) << 52);
 }
 
-static inline float presk_sigmoid_f32(float x)
+/* With c = r coth r, e**2|x| = 2 s (c + r) / (c - r), so that tanh |x| is the quotient of 2 s (c + r) - (c - r) and
+ * 2 s (c + r) + (c - r), here halved. */
+static inline float presk_tanh_f32_finished(float x, double s, double r)
 {
-    double r = 1.0 / (1.0 + presk_exp_near(-presk_clamp(x, -105.0f, 40.0f)));
+    double c = presk_r_coth_r(r), n = (s - 0.5) * c + (s + 0.5) * r;
+    uint32_t u = presk_bits_f32((float)(n / (n + (c - r))));
+    return presk_f32_from_bits(u | (presk_bits_f32(x) & 0x80000000u));
+}
+
+static inline void presk_sigmoid_f32_reduced(float x, double *s, double *r)
+{
+    presk_logistic_reduced(presk_clamp(x, -105.0f, 40.0f), s, r);
+}
+
+static inline float presk_sigmoid_f32_finished(float x, double s, double r)
+{
     /* 1/2 + x/4 - x**3/48: where the last term is below f64's precision, the first two may be a tie of f32. One other
-     * input, found by the check, is decided by r's last bit and moves the same way. */
+     * input, found by the check, is decided by the last bit and moves the same way. */
     uint32_t hard = presk_mask((x > -0x1p-15f) & (x < 0x1p-15f)) | presk_mask(x == -0x1.250c02p-10f);
     float step = presk_math_select_f32(presk_mask(x < 0.0f), -0x1p-52f, 0x1p-52f);
-    return (float)(r - (double)presk_math_select_f32(hard, step, 0.0f));
+    return (float)(presk_logistic(1.0, s, r) - (double)presk_math_select_f32(hard, step, 0.0f));
 }
 
-static inline float presk_silu_f32(float x)
+static inline void presk_silu_f32_reduced(float x, double *s, double *r)
+{
+    presk_logistic_reduced(presk_clamp(x, -112.0f, 60.0f), s, r);
+}
+
+static inline float presk_silu_f32_finished(float x, double s, double r)
 {
     float above = presk_at_least_f32(x, -112.0f);
-    double d = (double)above, r = d / (1.0 + presk_exp_near(-(double)presk_at_most_f32(above, 60.0f)));
-    return (float)presk_nudged_half(r, above);
+    return (float)presk_nudged_half(presk_logistic((double)above, s, r), above);
 }
+
+#define PRESK_IN_TWO_STEPS(NAME)                                                                                      \
+    static inline float presk_##NAME##_f32(float x)                                                                   \
+    {                                                                                                                 \
+        double s, r;                                                                                                  \
+        presk_##NAME##_f32_reduced(x, &s, &r);                                                                        \
+        return presk_##NAME##_f32_finished(x, s, r);                                                                  \
+    }
+PRESK_IN_TWO_STEPS(exp)
+PRESK_IN_TWO_STEPS(tanh)
+PRESK_IN_TWO_STEPS(sigmoid)
+PRESK_IN_TWO_STEPS(silu)
 
 static inline float presk_gelu_f32(float x)
 {
