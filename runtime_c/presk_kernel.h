@@ -6,7 +6,7 @@
 #ifndef PRESK_KERNEL_H
 #define PRESK_KERNEL_H
 
-#include "presk_math.h"
+#include "presk_math_each.h"
 #include "presk_rt.h"
 
 #include "presk_attention.h"

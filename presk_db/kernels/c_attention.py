@@ -22,6 +22,8 @@ TILE = 64
 class AttentionPrinter(TilePrinter, RowPrinter):
     """Prints the body of an attention's function. `first`, `last` and `scratch` are the C names of its own parameters."""
 
+    tile_rows = "PRESK_QUERIES"
+
     def __init__(
         self, kernel: Kernel, attention: Attention, tile: AttentionTile, first: str, last: str, scratch: str
     ) -> None:

@@ -27,6 +27,7 @@ class FewRowsPrinter(TilePrinter):
         self.prepare(product)
         self.rows = sizes_of(product, kernel).rows
         assert self.rows <= STREAM_ROWS
+        self.tile_rows = str(self.rows)
 
     def print_body(self) -> None:
         """The function's statements, between its braces."""
