@@ -32,6 +32,14 @@
 #define PRESK_UNROLL_STEPS
 #endif
 
+/* Before a short loop over columns in a loop over rows: clang would make it straight code at -O3, and then vectors of
+ * what lies in different rows, which it scatters. */
+#if defined(__clang__)
+#define PRESK_ACROSS _Pragma("clang loop unroll(disable)")
+#else
+#define PRESK_ACROSS
+#endif
+
 /* Asks for the cache line of an element that is soon read, or written. */
 #if defined(__GNUC__)
 #define PRESK_SOON_READ(p) __builtin_prefetch((p), 0)

@@ -108,6 +108,7 @@ class TilePrinter(StatementPrinter):
         stores = [s for s in product.beside if isinstance(s, Store)]
         needed = slice_of(product.beside, [v for s in stores for v in (*operands(s), *affine_names(s))])
         moving = _moving(needed, {product.column.var, product.acc.dest})
+        self.place_of_lane = ""
         at_once = [s for s in needed if _is_at_once(s) and defined(s) in moving] if self._is_wide() else []
         rest = [s for s in product.beside if isinstance(s, Store) or (s in needed and s not in at_once)]
         for call in at_once:
@@ -183,6 +184,8 @@ class TilePrinter(StatementPrinter):
         lane, acc = self.n["lane"], product.acc.dest
         var = product.column.var
         self.affine[var] = Affine.var(self.n["column"]) + Affine.var(lane)
+        if self.place_of_lane:
+            self.line("PRESK_ACROSS")
         with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
             self.text[acc] = (f"{self.n['line']}[{lane}]", PRIMARY)
             self.run(each)
