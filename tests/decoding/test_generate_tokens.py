@@ -1,6 +1,7 @@
 """`generate` and `presk generate` by token ids: one document, byte for byte; bad input; a program that must refuse."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,7 +106,18 @@ BAD = {
     "--ids 1 -t -0.5": "E1205: the temperature",
     "--ids 1 -t inf": "E1205: the temperature",
     "--ids 1 -t 1x": "E1205: -t: is no number",
+    "--ids 1 -t 0x1p-1": "E1205: -t: is no number",
+    "--ids 1 -t 1_0": "E1205: -t: is no number",
+    "--ids 1 -t ''": "E1205: -t: is no number",
+    "--ids 1 -t 1e999": "E1205: the temperature",
     "--ids 1 --top-p 1.5": "E1205: top-p",
+    "--ids 1 --top-p nan": "E1205: top-p",
+    "--ids 1 --min-p -0.1": "E1205: min-p",
+    "--ids 1 --top-k 1.5": "E1205: --top-k: must be a whole number",
+    "--ids 1 --top-k +1": "E1205: --top-k: must be a whole number",
+    "--ids -1": "E1205: --ids: token ids are whole numbers",
+    "--ids 1\u00a02": "E1205: --ids: token ids are whole numbers",
+    "--ids 99999999999999999999": "E1205: --ids: token ids are whole numbers",
     "--ids 1 --repeat-penalty 0": "E1205: the repetition penalty",
     "--ids 1 -n -1": "E1205: -n: must be a whole number",
     "--ids 1 -s 18446744073709551616": "E1205: -s: must be a whole number",
@@ -118,11 +130,17 @@ BAD = {
 
 
 @pytest.mark.parametrize("arguments", BAD)
-def test_bad_arguments(arguments: str, programs: tuple[Path, Path]) -> None:
-    words = ["" if word == "''" else word for word in arguments.split()]
+def test_bad_arguments(arguments: str, step: Step, programs: tuple[Path, Path], presk: Presk) -> None:
+    """The program's error is one line, and that of `presk generate` where both read the same option."""
+    words = ["" if word == "''" else word for word in arguments.split(" ")]
     status, out, err = said(programs[0], *words)
     assert (status, out) == (1, "")
     assert err.startswith(f"./generate: error {BAD[arguments]}") and err.count("\n") == 1
+    native = presk("generate", "tiny", "--db", str(step.engine.url.database), *words)
+    if BAD[arguments].startswith("E12"):
+        assert native == (1, "", re.sub(r"^./generate: error (E\d+): ", r"presk: error \1 ", err))
+    elif "missing.safetensors" not in arguments:  # seeded weights are drawn again, not read
+        assert native.status == 1 and "error E1000" in native.err
 
 
 def test_bad_requests(native: Generator) -> None:
