@@ -257,15 +257,35 @@ static inline void presk_pair_f32_from_bf16(float *restrict to, ptrdiff_t width,
     }
 }
 
+/* The lines of a panel that are packed before the next panel's, or the next strip's: all of them stay in the first cache. */
+enum { PRESK_PANEL_LINES = 8 };
+
 /* NAME(to, width, count, k, from, across, down): to[i * width + j] is the element from[j * across + i * down] for j <
- * count <= width and 0 for the other j < width, 0 <= i < k. STRIP takes WIDE columns whose k are contiguous, PAIR two. */
-#define PRESK_PANEL(NAME, TO, FROM, READ, STRIP, WIDE, PAIR)                                                          \
+ * count <= width and 0 for the other j < width, 0 <= i < k. STRIP takes WIDE columns whose k are contiguous, PAIR two.
+ * GROUP(to, columns, k, from, across, down) packs as many columns into panels, one after another. */
+#define PRESK_PANEL(NAME, GROUP, TO, FROM, READ, STRIP, WIDE, PAIR)                                                   \
     static PRESK_FORCE_INLINE void NAME##_lines(TO *restrict to, ptrdiff_t width, const ptrdiff_t count, ptrdiff_t k, \
                                                 const FROM *restrict from, ptrdiff_t down)                            \
     {                                                                                                                 \
         for (ptrdiff_t i = 0; i < k; i++) {                                                                           \
             for (ptrdiff_t j = 0; j < count; j++) {                                                                   \
                 to[i * width + j] = READ(from[j + i * down]);                                                         \
+            }                                                                                                         \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static PRESK_FORCE_INLINE void NAME##_strips(TO *restrict to, ptrdiff_t width, ptrdiff_t count, ptrdiff_t k,      \
+                                                 const FROM *restrict from, ptrdiff_t across, ptrdiff_t down)         \
+    {                                                                                                                 \
+        ptrdiff_t j = 0;                                                                                              \
+        for (; down == 1 && (WIDE) > 0 && j + (WIDE) <= count; j += (WIDE)) {                                         \
+            STRIP(to + j, width, k, from + j * across, across);                                                       \
+        }                                                                                                             \
+        for (; down == 1 && (WIDE) > 0 && j + 2 <= count; j += 2) {                                                   \
+            PAIR(to + j, width, k, from + j * across, across);                                                        \
+        }                                                                                                             \
+        for (; j < count; j++) {                                                                                      \
+            for (ptrdiff_t i = 0; i < k; i++) {                                                                       \
+                to[i * width + j] = READ(from[j * across + i * down]);                                                \
             }                                                                                                         \
         }                                                                                                             \
     }                                                                                                                 \
@@ -286,31 +306,35 @@ static inline void presk_pair_f32_from_bf16(float *restrict to, ptrdiff_t width,
         } else if (across == 1) {                                                                                     \
             NAME##_lines(to, width, count, k, from, down);                                                            \
         } else {                                                                                                      \
-            ptrdiff_t j = 0;                                                                                          \
-            for (; down == 1 && (WIDE) > 0 && j + (WIDE) <= count; j += (WIDE)) {                                     \
-                STRIP(to + j, width, k, from + j * across, across);                                                   \
+            for (ptrdiff_t i = 0; i < k; i += PRESK_PANEL_LINES) {                                                    \
+                const ptrdiff_t lines = presk_least(k - i, PRESK_PANEL_LINES);                                        \
+                NAME##_strips(to + i * width, width, count, lines, from + i * down, across, down);                    \
             }                                                                                                         \
-            for (; down == 1 && (WIDE) > 0 && j + 2 <= count; j += 2) {                                               \
-                PAIR(to + j, width, k, from + j * across, across);                                                    \
-            }                                                                                                         \
-            for (; j < count; j++) {                                                                                  \
-                for (ptrdiff_t i = 0; i < k; i++) {                                                                   \
-                    to[i * width + j] = READ(from[j * across + i * down]);                                            \
-                }                                                                                                     \
+        }                                                                                                             \
+    }                                                                                                                 \
+    static PRESK_OUT_OF_LINE void GROUP(TO *restrict to, ptrdiff_t columns, ptrdiff_t k, const FROM *restrict from,   \
+                                        ptrdiff_t across, ptrdiff_t down)                                             \
+    {                                                                                                                 \
+        const ptrdiff_t width = 64 / (ptrdiff_t)sizeof(TO);                                                           \
+        for (ptrdiff_t i = 0; i < k; i += PRESK_PANEL_LINES) {                                                        \
+            const ptrdiff_t lines = presk_least(k - i, PRESK_PANEL_LINES);                                            \
+            for (ptrdiff_t j = 0; j < columns; j += width) {                                                          \
+                NAME(to + j * k + i * width, width, presk_least(columns - j, width), lines,                           \
+                     from + j * across + i * down, across, down);                                                     \
             }                                                                                                         \
         }                                                                                                             \
     }
 
 #if PRESK_STRIPS
-PRESK_PANEL(presk_panel_f32, float, float, , presk_strip_f32, 4, presk_pair_f32)
-PRESK_PANEL(presk_panel_f64, double, double, , presk_strip_f64, 2, presk_strip_f64)
+PRESK_PANEL(presk_panel_f32, presk_panels_f32, float, float, , presk_strip_f32, 4, presk_pair_f32)
+PRESK_PANEL(presk_panel_f64, presk_panels_f64, double, double, , presk_strip_f64, 2, presk_strip_f64)
 #else
 #define PRESK_NO_STRIP(to, width, k, from, across) (void)0
-PRESK_PANEL(presk_panel_f32, float, float, , PRESK_NO_STRIP, 0, PRESK_NO_STRIP)
-PRESK_PANEL(presk_panel_f64, double, double, , PRESK_NO_STRIP, 0, PRESK_NO_STRIP)
+PRESK_PANEL(presk_panel_f32, presk_panels_f32, float, float, , PRESK_NO_STRIP, 0, PRESK_NO_STRIP)
+PRESK_PANEL(presk_panel_f64, presk_panels_f64, double, double, , PRESK_NO_STRIP, 0, PRESK_NO_STRIP)
 #endif
-PRESK_PANEL(presk_panel_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16, presk_strip_f32_from_bf16, 4,
-            presk_pair_f32_from_bf16)
+PRESK_PANEL(presk_panel_f32_from_bf16, presk_panels_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16,
+            presk_strip_f32_from_bf16, 4, presk_pair_f32_from_bf16)
 
 /* --- Weights, packed once at load ------------------------------------------------------------------------------ */
 
@@ -324,22 +348,16 @@ PRESK_PANEL(presk_panel_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16, p
 static PRESK_OUT_OF_LINE void presk_pack_f32(float *restrict to, ptrdiff_t first, ptrdiff_t last, ptrdiff_t k,
                                              ptrdiff_t n, const float *restrict from, ptrdiff_t down, ptrdiff_t across)
 {
-    for (ptrdiff_t p = first; p < last; p++) {
-        const ptrdiff_t j = p * PRESK_COLUMNS_F32;
-        presk_panel_f32(to + j * k, PRESK_COLUMNS_F32, presk_least(n - j, PRESK_COLUMNS_F32), k, from + j * across,
-                        across, down);
-    }
+    const ptrdiff_t j = first * PRESK_COLUMNS_F32;
+    presk_panels_f32(to + j * k, presk_least(last * PRESK_COLUMNS_F32, n) - j, k, from + j * across, across, down);
 }
 
 static PRESK_OUT_OF_LINE void presk_pack_f64(double *restrict to, ptrdiff_t first, ptrdiff_t last, ptrdiff_t k,
                                              ptrdiff_t n, const double *restrict from, ptrdiff_t down,
                                              ptrdiff_t across)
 {
-    for (ptrdiff_t p = first; p < last; p++) {
-        const ptrdiff_t j = p * PRESK_COLUMNS_F64;
-        presk_panel_f64(to + j * k, PRESK_COLUMNS_F64, presk_least(n - j, PRESK_COLUMNS_F64), k, from + j * across,
-                        across, down);
-    }
+    const ptrdiff_t j = first * PRESK_COLUMNS_F64;
+    presk_panels_f64(to + j * k, presk_least(last * PRESK_COLUMNS_F64, n) - j, k, from + j * across, across, down);
 }
 
 static PRESK_OUT_OF_LINE void presk_pack_bf16(presk_bf16 *restrict to, ptrdiff_t first, ptrdiff_t last, ptrdiff_t k,

@@ -1,11 +1,9 @@
 """ProductPrinter: the C function of a product by its schedule: packed rows, panels, tiles in registers, epilogue."""
 
-from contextlib import ExitStack
-
 from presk_db.kernels.c_text import STORED
 from presk_db.kernels.c_tiles import TilePrinter
 from presk_db.kernels.ir import Kernel, Loop
-from presk_db.kernels.legality import product_units, scratch_of
+from presk_db.kernels.legality import group_of, product_units, scratch_of
 from presk_db.kernels.products import Operand, Product
 from presk_db.kernels.schedule import ProductTile, Schedule
 
@@ -22,6 +20,7 @@ class ProductPrinter(TilePrinter):
         self.taken.update((first, last, scratch))
         self.prepare(product)
         self.size = scratch_of(kernel, Schedule(product=tile))
+        self.panels = group_of(kernel, product, tile)
 
     def print_body(self) -> None:
         """The function's statements, between its braces."""
@@ -42,30 +41,33 @@ class ProductPrinter(TilePrinter):
             self._unit()
             self.run(list(self.product.before))
             self._pack_rows()
-            with ExitStack() as loops:
-                columns, tiles = self._column_loop, self._tile_loop
-                if tile.outer == "rows":
-                    loops.enter_context(self.braces(tiles()))
-                    self._tile_rows()
-                    loops.enter_context(self.braces(columns()))
+            if tile.depth:
+                self._deep()
+            else:
+                self._whole()
+
+    def _deep(self) -> None:
+        """A panel at a time, some k's at a time; the sums are carried."""
+        begin, end = self._chunk()
+        with self.braces(self._columns_from("column", begin, end, 1)):
+            self._right()
+            self._deep_sums()
+            with self.braces(self._tile_loop()):
+                self._tile_rows()
+                self.epilogue(self.product, self._tile_of_sums())
+
+    def _whole(self) -> None:
+        """A group of panels at a time, all k."""
+        n, begin, end = self.n, *self._chunk()
+        with self.braces(self._columns_from("group_first", begin, end, self.panels)):
+            self._right_group(end)
+            with self.braces(self._tile_loop()):
+                self._tile_rows()
+                with self.braces(self._columns_from("column", n["group_first"], n["group_last"], 1)):
                     self._right()
-                    self._tile_sums()
-                    self.epilogue(self.product, self._tile_of_sums())
-                elif not tile.depth:
-                    loops.enter_context(self.braces(columns()))
-                    self._right()
-                    loops.enter_context(self.braces(tiles()))
-                    self._tile_rows()
                     self.ahead(self.product)
                     self._tile_sums()
                     self.epilogue(self.product, self._tile_of_sums())
-                else:
-                    loops.enter_context(self.braces(columns()))
-                    self._right()
-                    self._deep_sums()
-                    with self.braces(tiles()):
-                        self._tile_rows()
-                        self.epilogue(self.product, self._tile_of_sums())
 
     def _unit(self) -> None:
         """The unit's batch, columns and rows; consecutive units of rows go together up to a block."""
@@ -88,11 +90,15 @@ class ProductPrinter(TilePrinter):
         if chunks == 1 and not self.product.batch:
             self.line(f"(void){n['group']};")
 
-    def _column_loop(self) -> str:
-        column, wide = self.n["column"], self.width * self.tile.panels
+    def _columns_from(self, name: str, begin: str, end: str, panels: int) -> str:
+        column = self.n[name]
+        return f"for (ptrdiff_t {column} = {begin}; {column} < {end}; {column} += {panels * self.width})"
+
+    def _chunk(self) -> tuple[str, str]:
+        """The first column of the unit's chunk, and the one behind its last."""
+        wide = self.width * self.tile.panels
         begin = f"{self.n['chunk']} * {wide}"
-        end = f"presk_least({begin} + {wide}, {self.extent(self.product.column)})"
-        return f"for (ptrdiff_t {column} = {begin}; {column} < {end}; {column} += {self.width})"
+        return begin, f"presk_least({begin} + {wide}, {self.extent(self.product.column)})"
 
     def _tile_loop(self) -> str:
         tile = self.n["tile"]
@@ -115,16 +121,40 @@ class ProductPrinter(TilePrinter):
             self._tile_rows()
             self._pack(self.product.left, self.product.row, n["tile"], self._packed(), n["rows"], n["rows"])
 
+    def _right_group(self, end: str) -> None:
+        """The columns of a group end at `group_last`; of packing inside, its panels are packed."""
+        n, product = self.n, self.product
+        first, last = n["group_first"], n["group_last"]
+        self.line(f"const ptrdiff_t {last} = presk_least({first} + {self.panels * self.width}, {end});")
+        if self.tile.right != "inside":
+            return
+        if product.right.source is not None:
+            self.panels_of(product.right.source, n["panel"], first, f"{last} - {first}", self._k())
+            return
+        with self.braces(self._columns_from("column", first, last, 1)):
+            column = n["column"]
+            self._pack(
+                product.right, product.column, column, self._panel_of_group(), self._left_over(), str(self.width)
+            )
+
+    def _panel_of_group(self) -> str:
+        n = self.n
+        return f"{n['panel']} + ({n['column']} - {n['group_first']}) * {self._k()}"
+
+    def _left_over(self) -> str:
+        return f"presk_least({self.extent(self.product.column)} - {self.n['column']}, {self.width})"
+
     def _right(self) -> None:
         """`right` and `stride`: where the tiles read this panel of the right factor."""
         n, source, column = self.n, self.product.right.source, self.n["column"]
-        extent = self.extent(self.product.column)
-        left_over = f"presk_least({extent} - {column}, {self.width})"
+        extent, left_over = self.extent(self.product.column), self._left_over()
         if self.tile.right == "packed":
             self._packed_right(column)
         elif self.tile.right == "inside":
-            self._pack(self.product.right, self.product.column, column, n["panel"], left_over, str(self.width))
-            self.line(f"const {self.element} *const {n['right']} = {n['panel']};")
+            to = n["panel"] if self.tile.depth else self._panel_of_group()
+            if self.tile.depth:
+                self._pack(self.product.right, self.product.column, column, to, left_over, str(self.width))
+            self.line(f"const {self.element} *const {n['right']} = {to};")
         else:
             assert source is not None
             self.line(f"const {self.element} *{n['right']} = {self.address(source, column)};")

@@ -17,7 +17,7 @@ _NAMES = (
     "unit", "next", "rest", "chunk", "group", "row_first", "row_last", "tile", "rows", "column", "lane", "row",
     "packed_rows", "panel", "right", "stride", "sums", "step", "depth", "line", "count", "queries", "keys", "values",
     "score_rows", "weight_rows", "weights", "all", "least",
-    "wide", "ahead", "column_last",
+    "wide", "ahead", "column_last", "group_first", "group_last",
 )  # fmt: skip
 
 
@@ -72,9 +72,16 @@ class TilePrinter(StatementPrinter):
 
     def panel(self, source: Strided, to: str, begin: str, count: str, width: str, k: str) -> None:
         """Packs columns `begin` … of an operand: `count` of them, in a panel of `width`."""
-        name = self.suffix if source.type == self.suffix else f"{self.suffix}_from_{source.type}"
-        start = self.address(source, begin)
+        name, start = self._packed_name(source), self.address(source, begin)
         self.line(f"presk_panel_{name}({to}, {width}, {count}, {k}, {start}, {source.across}, {source.down});")
+
+    def panels_of(self, source: Strided, to: str, begin: str, count: str, k: str) -> None:
+        """Packs columns `begin` … of an operand, `count` of them, in panels one after another."""
+        name, start = self._packed_name(source), self.address(source, begin)
+        self.line(f"presk_panels_{name}({to}, {count}, {k}, {start}, {source.across}, {source.down});")
+
+    def _packed_name(self, source: Strided) -> str:
+        return self.suffix if source.type == self.suffix else f"{self.suffix}_from_{source.type}"
 
     def pack(
         self, product: Product, operand: Operand, loop: Loop | None, begin: str, to: str, count: str, width: str

@@ -114,6 +114,11 @@ def product_units(kernel: Kernel, product: Product, tile: ProductTile) -> tuple[
     return sizes.batch, -(-sizes.columns // (product.columns * tile.panels)), -(-sizes.rows // tile.rows)
 
 
+def group_of(kernel: Kernel, product: Product, tile: ProductTile) -> int:
+    """The most panels that a tile of rows meets before the next one does."""
+    return min(tile.group, tile.panels, -(-sizes_of(product, kernel).columns // product.columns))
+
+
 STREAM_ROWS = 8
 """Up to so many rows, reading the right factor once, where it is, costs less than packing panels of it."""
 
@@ -178,10 +183,10 @@ def scratch_of(kernel: Kernel, schedule: Schedule) -> Scratch:
     ragged = not product.column.extent.is_const or sizes_.columns % product.columns != 0
     if goes_by_rows(kernel, product, tile):
         return Scratch(0 if is_left_in_place(product, kernel) else _lines(sizes_.rows * sizes_.k * element))
-    panel = tile.right == "inside" or (tile.right == "direct" and ragged)
+    panels = group_of(kernel, product, tile) if tile.right == "inside" else int(tile.right == "direct" and ragged)
     return Scratch(
         _lines(rows * sizes_.k * element),
-        sizes_.k * LINE if panel else 0,
+        sizes_.k * LINE * panels,
         rows * LINE if tile.depth else 0,
     )
 
@@ -238,14 +243,14 @@ def _check_product(kernel: Kernel, tile: ProductTile) -> None:
     product = product_of(kernel)
     if product is None:
         raise ScheduleIllegal("the kernel is no nest of products whose order a tile keeps")
-    if tile.rows < 1 or tile.panels < 1 or tile.depth < 0:
-        raise ScheduleIllegal("rows and panels are at least 1, depth at least 0")
+    if tile.rows < 1 or tile.panels < 1 or tile.group < 1 or tile.depth < 0:
+        raise ScheduleIllegal("rows, panels and a group are at least 1, depth at least 0")
     if tile.block < 1 or tile.block % tile.rows:
         raise ScheduleIllegal(f"a block of {tile.block} rows is no multiple of a unit's {tile.rows}")
-    if tile.outer == "rows" and (tile.depth or tile.right == "inside"):
-        raise ScheduleIllegal("rows are outside only where the right factor is there already and depth is 0")
-    if product.late and (tile.depth or tile.outer == "rows"):
-        raise ScheduleIllegal("where each row begins at a term of its own, columns are outside and depth is 0")
+    if tile.group > 1 and tile.depth:
+        raise ScheduleIllegal("a group of panels goes with depth 0: sums that are carried are those of one panel")
+    if product.late and tile.depth:
+        raise ScheduleIllegal("where each row begins at a term of its own, depth is 0")
     source = product.right.source
     if tile.right == "packed":
         packing = packing_of(kernel)

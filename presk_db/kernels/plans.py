@@ -5,7 +5,16 @@ from dataclasses import replace
 from presk_db.errors import ScheduleIllegal
 from presk_db.kernels.attention import attention_of
 from presk_db.kernels.ir import Acc, Kernel, Load, Local, Store
-from presk_db.kernels.legality import STREAM_ROWS, Pure, check_schedule, goes_by_rows, is_tileable, packing_of, units
+from presk_db.kernels.legality import (
+    LINE,
+    STREAM_ROWS,
+    Pure,
+    check_schedule,
+    goes_by_rows,
+    is_tileable,
+    packing_of,
+    units,
+)
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.products import Product, product_of, sizes_of
 from presk_db.kernels.ranges import array_shapes, extent_bounds, flat_address
@@ -22,8 +31,11 @@ ROWS = 12
 BLOCK_BYTES = 256 * 1024
 """What a block of packed rows may take of the second-level cache."""
 
-INSIDE_BYTES = 768 * 1024
+INSIDE_BYTES = 3072 * 1024
 """The same where each block packs the right factor's panels anew: it is worth the third-level cache to do so less often."""
+
+GROUP_BYTES = 256 * 1024
+"""What the panels that are packed together inside a kernel may take of the second-level cache, beside the rows."""
 
 FEW_ROWS = 4
 """Fewer rows of an attention are not worth packing its keys and values."""
@@ -75,9 +87,9 @@ def candidate_schedules(kernel: Kernel, packed: bool = False) -> tuple[Schedule,
         for rows, block in ((12, 48), (12, 96), (24, 120), (24, 240), (36, 504)):
             for depth in (0, 256, 512):
                 for panels in sorted({tile.panels, min(8, total), total}):
-                    found.append(Schedule(ProductTile(rows, panels, block, depth, "columns", tile.right)))
-            if tile.right != "inside":
-                found.append(Schedule(ProductTile(rows, tile.panels, block, 0, "rows", tile.right)))
+                    found.append(Schedule(ProductTile(rows, panels, block, depth, 1, tile.right)))
+            for group in sorted({min(g, tile.panels) for g in (2, 4, 8, tile.panels)}):
+                found.append(Schedule(ProductTile(rows, tile.panels, block, 0, group, tile.right)))
     elif default.attention is not None:
         found += [Schedule(attention=AttentionTile(rows)) for rows in (12, 24, 48, 96)]
     else:
@@ -125,8 +137,11 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
     if not packed and direct and sizes.rows <= STREAM_ROWS:
         right = "direct"
     room = INSIDE_BYTES if right == "inside" else BLOCK_BYTES
-    block = max(1, min(row_units, room // (sizes.k * SIZES[product.acc.type] * rows))) * rows
-    tile = ProductTile(rows, -(-total // chunks), block, 0, "columns", right)
+    blocks = -(-row_units // max(1, room // (sizes.k * SIZES[product.acc.type] * rows)))
+    block = -(-row_units // blocks) * rows
+    panels = -(-total // chunks)
+    group = max(1, min(panels, GROUP_BYTES // (sizes.k * LINE)))
+    tile = ProductTile(rows, panels, block, 0, group if right == "inside" else 1, right)
     return replace(tile, panels=1) if goes_by_rows(kernel, product, tile) else tile
 
 

@@ -3,7 +3,7 @@
 `Schedule()` is point zero, the nest as its text has it, in one piece. Everything else keeps the order of operations of
 every output element. The text form, a line each (it is stored as a plan, and read back by `parse_schedule`):
 
-    product rows=12 panels=24 block=252 depth=0 outer=columns right=inside
+    product rows=12 panels=24 block=252 depth=0 group=4 right=inside
     attention rows=24
     tile i1 width=64
     split i0,i1 grain=4
@@ -11,8 +11,9 @@ every output element. The text form, a line each (it is stored as a plan, and re
 *product*: the output is cut into units of `rows` rows by `panels` panels of columns. Rows are packed, `block` rows at a
 time, so that those of one k lie side by side; `right` says what the kernel reads the right factor from: an array that
 is *packed* already (weights), the array itself packed *inside* the kernel a panel at a time, or *direct*, where its
-columns are contiguous. `depth` is the k's that a tile takes at once (0: all); sums are carried from block to block.
-With `outer=rows` a tile of rows meets all panels before the next tile does, else a panel meets all tiles.
+columns are contiguous. `depth` is the k's that a tile takes at once (0: all); sums are carried from block to block. A
+tile of rows meets `group` panels, one after another, before the next tile does: of packing *inside* they are packed
+together.
 
 *attention*: units of `rows` rows, whose products with the keys and the values go in tiles; keys and values are packed
 once for all units of a head that are computed together, and a tile's scores lie in scratch memory.
@@ -29,7 +30,6 @@ from typing import Literal, cast
 from presk_db.errors import ScheduleIllegal
 
 Right = Literal["packed", "inside", "direct"]
-Outer = Literal["columns", "rows"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ProductTile:
     panels: int
     block: int
     depth: int = 0
-    outer: Outer = "columns"
+    group: int = 1
     right: Right = "inside"
 
 
@@ -82,7 +82,7 @@ class Schedule:
         lines = []
         if (p := self.product) is not None:
             lines.append(
-                f"product rows={p.rows} panels={p.panels} block={p.block} depth={p.depth} outer={p.outer}"
+                f"product rows={p.rows} panels={p.panels} block={p.block} depth={p.depth} group={p.group}"
                 f" right={p.right}"
             )
         if self.attention is not None:
@@ -93,7 +93,7 @@ class Schedule:
 
 
 _PRODUCT = re.compile(
-    r"product rows=(\d+) panels=(\d+) block=(\d+) depth=(\d+) outer=(columns|rows) right=(packed|inside|direct)"
+    r"product rows=(\d+) panels=(\d+) block=(\d+) depth=(\d+) group=(\d+) right=(packed|inside|direct)"
 )
 _ATTENTION = re.compile(r"attention rows=(\d+)")
 _TILE = re.compile(r"tile ([a-z][a-z0-9_]*) width=(\d+)")
@@ -108,8 +108,8 @@ def parse_schedule(text: str) -> Schedule:
     attention: AttentionTile | None = None
     for number, line in enumerate(text.splitlines(), 1):
         if (m := _PRODUCT.fullmatch(line)) and product is None:
-            rows, panels, block, depth = (int(m[i]) for i in range(1, 5))
-            product = ProductTile(rows, panels, block, depth, cast(Outer, m[5]), cast(Right, m[6]))
+            rows, panels, block, depth, group = (int(m[i]) for i in range(1, 6))
+            product = ProductTile(rows, panels, block, depth, group, cast(Right, m[6]))
         elif (m := _ATTENTION.fullmatch(line)) and attention is None:
             attention = AttentionTile(int(m[1]))
         elif m := _TILE.fullmatch(line):

@@ -12,7 +12,7 @@ from presk_db.kernels.legality import check_schedule, is_tileable
 from presk_db.kernels.liveness import live_tree
 from presk_db.kernels.plans import default_schedule
 from presk_db.kernels.products import product_of
-from presk_db.kernels.schedule import AttentionTile, Outer, ProductTile, Right, Schedule, Split, Tile
+from presk_db.kernels.schedule import AttentionTile, ProductTile, Right, Schedule, Split, Tile
 from presk_db.kernels.tree import Nest, nests
 from presk_db.native.numbers import STORAGE, Array
 
@@ -32,12 +32,10 @@ def random_schedule(kernel: Kernel, rng: random.Random) -> Schedule:
 def _random(kernel: Kernel, rng: random.Random) -> Schedule:
     if product_of(kernel) is not None and rng.random() < 0.8:
         rows = rng.randint(1, 30)
-        outers: tuple[Outer, ...] = ("columns", "rows")
         rights: tuple[Right, ...] = ("packed", "inside", "direct")
         depth = rng.choice((0, 0, 1, 2, 7, 16))
-        tile = ProductTile(
-            rows, rng.randint(1, 5), rows * rng.randint(1, 4), depth, rng.choice(outers), rng.choice(rights)
-        )
+        group = rng.choice((1, 2, 3, 5))
+        tile = ProductTile(rows, rng.randint(1, 5), rows * rng.randint(1, 4), depth, group, rng.choice(rights))
         return Schedule(product=tile)
     if attention_of(kernel) is not None and rng.random() < 0.8:
         return Schedule(attention=AttentionTile(rng.randint(1, 40)))

@@ -181,7 +181,7 @@ def test_a_bad_plan_is_one_line(work: Path, fails: Fails, tmp_path: Path, conten
 
 def test_a_plan_that_does_not_fit(work: Path, fails: Fails, tmp_path: Path) -> None:
     kernel = next(k for k in read_kernels(engine(work), 1) if default_schedule(k).product is None)
-    lines = ["product rows=4 panels=1 block=4 depth=0 outer=columns right=inside"]
+    lines = ["product rows=4 panels=1 block=4 depth=0 group=1 right=inside"]
     path = tmp_path / "p.json"
     path.write_text(json.dumps({"format": "presk plan 1", "kernels": [{"kernel": kernel.digest, "schedule": lines}]}))
     assert "kernels[0].schedule: the kernel is no nest of products" in fails("E3005", *RECORD, "--plan", path)
