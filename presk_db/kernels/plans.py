@@ -28,7 +28,7 @@ WIDTHS = {"f32": 64, "f64": 32}
 ROWS = 12
 """The rows of a unit: a multiple of every target's tile."""
 
-BLOCK_BYTES = 256 * 1024
+BLOCK_BYTES = 512 * 1024
 """What a block of packed rows may take of the second-level cache."""
 
 INSIDE_BYTES = 3072 * 1024
