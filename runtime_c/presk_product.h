@@ -336,6 +336,32 @@ PRESK_PANEL(presk_panel_f64, presk_panels_f64, double, double, , PRESK_NO_STRIP,
 PRESK_PANEL(presk_panel_f32_from_bf16, presk_panels_f32_from_bf16, float, presk_bf16, presk_f32_from_bf16,
             presk_strip_f32_from_bf16, 4, presk_pair_f32_from_bf16)
 
+/* Widens a panel of bfloat16 in pairs: to[i * 16 + j] for 0 <= i < k. */
+static PRESK_OUT_OF_LINE void presk_panel_f32_from_pairs(float *restrict to, ptrdiff_t k,
+                                                         const presk_bf16 *restrict from)
+{
+    enum { columns = PRESK_COLUMNS_F32 };
+    ptrdiff_t i = 0;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    for (; i + 2 <= k; i += 2, from += 2 * columns, to += 2 * columns) {
+        uint32_t pairs[columns], even[columns], odd[columns];
+        memcpy(pairs, from, sizeof pairs);
+        for (int j = 0; j < columns; j++) {
+            even[j] = pairs[j] << 16;
+            odd[j] = pairs[j] & UINT32_C(0xffff0000);
+        }
+        memcpy(to, even, sizeof even);
+        memcpy(to + columns, odd, sizeof odd);
+    }
+#endif
+    for (; i < k; i++, to += columns) {
+        for (int j = 0; j < columns; j++) {
+            to[j] = presk_f32_from_bf16(from[2 * j + i % 2]);
+        }
+        from += i % 2 * 2 * columns;
+    }
+}
+
 /* --- Weights, packed once at load ------------------------------------------------------------------------------ */
 
 /* The elements of a packed (k, n) matrix; of bfloat16 for even(k) instead of k. */

@@ -3,7 +3,7 @@
 from presk_db.kernels.c_text import STORED
 from presk_db.kernels.c_tiles import TilePrinter
 from presk_db.kernels.ir import Kernel, Loop
-from presk_db.kernels.legality import group_of, product_units, scratch_of
+from presk_db.kernels.legality import group_of, is_unpacked, product_units, scratch_of
 from presk_db.kernels.products import Operand, Product
 from presk_db.kernels.schedule import ProductTile, Schedule
 
@@ -21,6 +21,7 @@ class ProductPrinter(TilePrinter):
         self.prepare(product)
         self.size = scratch_of(kernel, Schedule(product=tile))
         self.panels = group_of(kernel, product, tile)
+        self.unpacked = is_unpacked(kernel, product, tile)
 
     def print_body(self) -> None:
         """The function's statements, between its braces."""
@@ -126,6 +127,11 @@ class ProductPrinter(TilePrinter):
         n, product = self.n, self.product
         first, last = n["group_first"], n["group_last"]
         self.line(f"const ptrdiff_t {last} = presk_least({first} + {self.panels * self.width}, {end});")
+        if self.unpacked:
+            column = n["column"]
+            with self.braces(self._columns_from("column", first, last, 1)):
+                right = f"{self._packed_right(column)}"
+                self.line(f"presk_panel_f32_from_pairs({self._panel_of_group()}, {self._k()}, {right});")
         if self.tile.right != "inside":
             return
         if product.right.source is not None:
@@ -148,8 +154,11 @@ class ProductPrinter(TilePrinter):
         """`right` and `stride`: where the tiles read this panel of the right factor."""
         n, source, column = self.n, self.product.right.source, self.n["column"]
         extent, left_over = self.extent(self.product.column), self._left_over()
-        if self.tile.right == "packed":
-            self._packed_right(column)
+        if self.unpacked:
+            self.line(f"const {self.element} *const {n['right']} = {self._panel_of_group()};")
+        elif self.tile.right == "packed":
+            assert source is not None
+            self.line(f"const {STORED[source.type]} *const {n['right']} = {self._packed_right(column)};")
         elif self.tile.right == "inside":
             to = n["panel"] if self.tile.depth else self._panel_of_group()
             if self.tile.depth:
@@ -165,17 +174,13 @@ class ProductPrinter(TilePrinter):
                     self.line(f"{n['right']} = {n['panel']};")
                     self.line(f"{n['stride']} = {self.width};")
 
-    def _packed_right(self, column: str) -> None:
-        """`right`: where the panel from this column on begins in the packed weight."""
+    def _packed_right(self, column: str) -> str:
+        """Where the panel from this column on begins in the packed weight: in pairs it holds an even number of k's."""
         source = self.product.right.source
         assert source is not None
-        begin = f"{source.array} + {column} * {self._panel_lines()}"
-        self.line(f"const {STORED[source.type]} *const {self.n['right']} = {begin};")
-
-    def _panel_lines(self) -> str:
-        """The k's that a panel holds: in pairs an even number."""
-        odd = self._pairs() and self.bounds[self.product.k.var] % 2
-        return f"({self._k()} + {self._k()} % 2)" if odd else self._k()
+        odd = source.type == "bf16" and self.bounds[self.product.k.var] % 2
+        lines = f"({self._k()} + {self._k()} % 2)" if odd else self._k()
+        return f"{source.array} + {column} * {lines}"
 
     def _stride(self) -> str:
         if self.tile.right == "direct":
@@ -184,7 +189,7 @@ class ProductPrinter(TilePrinter):
 
     def _pairs(self) -> bool:
         source = self.product.right.source
-        return self.tile.right == "packed" and source is not None and source.type == "bf16"
+        return self.tile.right == "packed" and not self.unpacked and source is not None and source.type == "bf16"
 
     def _tile_type(self) -> str:
         return "bf16" if self._pairs() else self.suffix

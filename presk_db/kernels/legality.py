@@ -62,7 +62,8 @@ def packing_of(kernel: Kernel) -> Packing | None:
     shaped = (source.across, source.down) in ((1, sizes.columns), (sizes.k, 1))
     constant = product.k.extent.is_const and product.column.extent.is_const
     once = sum(isinstance(s, Load) and s.array == source.array for s in kernel.statements) == 1
-    if not (fits and shaped and constant and once) or COMPUTE[source.type] != product.acc.type:
+    begins = product.late and source.type == "bf16"  # at any k, where packed bf16 has pairs
+    if begins or not (fits and shaped and constant and once) or COMPUTE[source.type] != product.acc.type:
         return None
     return Packing(source.array, source.type, sizes.k, sizes.columns, source.down, source.across)
 
@@ -117,6 +118,17 @@ def product_units(kernel: Kernel, product: Product, tile: ProductTile) -> tuple[
 def group_of(kernel: Kernel, product: Product, tile: ProductTile) -> int:
     """The most panels that a tile of rows meets before the next one does."""
     return min(tile.group, tile.panels, -(-sizes_of(product, kernel).columns // product.columns))
+
+
+UNPACK_ROWS = 24
+"""More rows than these are worth a panel of bf16 pairs being widened once for all tiles, not by each."""
+
+
+def is_unpacked(kernel: Kernel, product: Product, tile: ProductTile) -> bool:
+    """Whether the panels of a packed bf16 weight are widened to f32 before tiles meet them."""
+    source = product.right.source
+    pairs = tile.right == "packed" and source is not None and source.type == "bf16"
+    return pairs and tile.depth == 0 and sizes_of(product, kernel).rows > UNPACK_ROWS
 
 
 STREAM_ROWS = 8
@@ -183,7 +195,8 @@ def scratch_of(kernel: Kernel, schedule: Schedule) -> Scratch:
     ragged = not product.column.extent.is_const or sizes_.columns % product.columns != 0
     if goes_by_rows(kernel, product, tile):
         return Scratch(0 if is_left_in_place(product, kernel) else _lines(sizes_.rows * sizes_.k * element))
-    panels = group_of(kernel, product, tile) if tile.right == "inside" else int(tile.right == "direct" and ragged)
+    whole = tile.right == "inside" or is_unpacked(kernel, product, tile)
+    panels = group_of(kernel, product, tile) if whole else int(tile.right == "direct" and ragged)
     return Scratch(
         _lines(rows * sizes_.k * element),
         sizes_.k * LINE * panels,

@@ -12,6 +12,7 @@ from presk_db.kernels.legality import (
     check_schedule,
     goes_by_rows,
     is_tileable,
+    is_unpacked,
     packing_of,
     units,
 )
@@ -136,7 +137,8 @@ def _product_tile(kernel: Kernel, product: Product, packed: bool) -> ProductTile
     direct = source is not None and source.across == 1 and source.type == product.acc.type
     if not packed and direct and sizes.rows <= STREAM_ROWS:
         right = "direct"
-    room = INSIDE_BYTES if right == "inside" else BLOCK_BYTES
+    again = right == "inside" or is_unpacked(kernel, product, ProductTile(rows, total, rows, right=right))
+    room = INSIDE_BYTES if again else BLOCK_BYTES
     blocks = -(-row_units // max(1, room // (sizes.k * SIZES[product.acc.type] * rows)))
     block = -(-row_units // blocks) * rows
     panels = -(-total // chunks)

@@ -223,6 +223,9 @@ ROW_BF16 = product("in a0: f32[37]\nin a1: bf16[37,90]\nout a2: f32[90]", "90", 
 PACKED_BF16 = product(
     "in a0: bf16[15,37]\nin a1: bf16[40,37]\nout a2: bf16[15,40]", "15 40", "a0[i0,i9]", "a1[i1,i9]", "37", "a2[i0,i1]"
 )
+WIDENED_BF16 = product(
+    "in a0: bf16[41,37]\nin a1: bf16[37,43]\nout a2: f32[41,43]", "41 43", "a0[i0,i9]", "a1[i9,i1]", "37", "a2[i0,i1]"
+)
 RUNTIME = product(
     "in a0: f32[20,30]\nin a1: f32[30,40]\nout a2: f32[20,40]\nextent n0 <= 20\nextent n1 <= 40\nextent n2 <= 30", "n0 n1",
     "a0[i0,i9]", "a1[i9,i1]", "n2", "a2[i0,i1]",
@@ -367,6 +370,7 @@ NESTS: dict[str, Kernel] = {
         "row f64": ROW_F64,
         "row bf16": ROW_BF16,
         "packed bf16": PACKED_BF16,
+        "packed bf16, widened": WIDENED_BF16,
         "run-time extents": RUNTIME,
         "late": late("f32", 40, 40, 50),
         "late f64": late("f64", 26, 30, 19),

@@ -127,7 +127,7 @@ def test_illegal_schedules_are_refused(what: str) -> None:
 def test_what_is_a_product() -> None:
     assert set(PRODUCTS) == {
         "linear f32", "linear f64", "linear bf16", "one row", "whole tiles", "scores", "values", "tied", "gradient",
-        "row", "row f64", "row bf16", "packed bf16", "run-time extents", "scaled",
+        "row", "row f64", "row bf16", "packed bf16", "packed bf16, widened", "run-time extents", "scaled",
         "late", "late f64", "late bf16", "late, few rows", "late, rows without terms", "late, run-time extents",
     }  # fmt: skip
     square = NESTS["tied"].text.replace("v2 = load a1[i1,i9]", "v2 = load a0[i0,i9]")
