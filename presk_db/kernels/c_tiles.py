@@ -191,8 +191,7 @@ class TilePrinter(StatementPrinter):
         lane, acc = self.n["lane"], product.acc.dest
         var = product.column.var
         self.affine[var] = Affine.var(self.n["column"]) + Affine.var(lane)
-        if self.place_of_lane:
-            self.line("PRESK_ACROSS")
+        self.line("PRESK_ACROSS")
         with self.braces(f"for (ptrdiff_t {lane} = 0; {lane} < {count}; {lane}++)"):
             self.text[acc] = (f"{self.n['line']}[{lane}]", PRIMARY)
             self.run(each)
