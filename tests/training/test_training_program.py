@@ -13,12 +13,13 @@ from presk_db.conformance.program import Build, built, ran
 from presk_db.emit.emission import emit_to
 from presk_db.emit.generator import generator
 from presk_db.errors import ProgramFailed
+from presk_db.models.families import model_from_config
 from presk_db.specs.record import recorded
 from presk_db.store.emission import emission_reader
 from presk_db.store.engine import open_database
 from presk_db.store.ingest import write_recording
 from tests.training.training_cases import CONFIGS, spec_of
-from tests.training.training_matrix import ENTRIES, QUICK, TYPES, MatrixCase, check_case
+from tests.training.training_matrix import ENTRIES, QUICK, TYPES, MatrixCase, all_cases, check_case
 
 
 @pytest.mark.parametrize("case", QUICK, ids=str)
@@ -31,6 +32,12 @@ def test_the_quick_cases_hold_every_entry_type_and_family() -> None:
         zip(*((c.entry, c.type, c.config) for c in QUICK), strict=True), (ENTRIES, TYPES, CONFIGS), strict=True
     ):
         assert set(held) == set(wanted)
+
+
+def test_every_case_of_the_matrix_has_dimensions_that_its_family_takes() -> None:
+    for case in all_cases(list(CONFIGS)):
+        model = model_from_config(CONFIGS[case.config])
+        assert model.dimensions(case.flags.get("dims", {}), case.entry), case
 
 
 def test_a_scalar_that_is_not_finite(tmp_path: Path, cached_compiler: Callable[[str], str]) -> None:

@@ -57,7 +57,7 @@ def all_cases(configs: Sequence[str]) -> Iterator[MatrixCase]:
         for type_ in TYPES:
             for entry in ENTRIES:
                 yield MatrixCase(config, entry, type_)
-            yield MatrixCase(config, "train_step", type_, {"remat": True, "dims": {"M": 2, "B": 2, "T": 5}})
+            yield MatrixCase(config, "train_step", type_, {"remat": True, "dims": {"M": 2, "B": 2, "T": 3}})
 
 
 def check_case(case: MatrixCase, folder: Path, flags: str = "-O1", quick: bool = False, compiler: str = "cc") -> int:
