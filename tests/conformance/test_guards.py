@@ -70,7 +70,7 @@ def refused_in_one_line(done: subprocess.CompletedProcess[str], word: str) -> No
 @X86
 @pytest.mark.parametrize(("bits", "word"), MODES)
 def test_a_program_beside_a_bad_library(program: Program, tmp_path: Path, bits: str, word: str) -> None:
-    command = [str(program.folder / "main"), *program.arguments, "-o", str(tmp_path / "out.safetensors")]
+    command = [str(program.folder / "main"), *program.commands[0], "-o", str(tmp_path / "out.safetensors")]
     assert finished(command, tmp_path).returncode == 0
     (tmp_path / "out.safetensors").unlink()
     refused_in_one_line(finished(command, tmp_path, LD_PRELOAD=str(neighbour(tmp_path, bits))), word)
@@ -85,7 +85,7 @@ def test_a_program_linked_with_fast_math(program: Program, tmp_path: Path) -> No
     linked = str(tmp_path / "linked")
     subprocess.run(["gcc", "-ffast-math", "-fopenmp", "-o", linked, *objects, "-lm"], check=True)
     out = tmp_path / "out.safetensors"
-    refused_in_one_line(finished([linked, *program.arguments, "-o", str(out)], tmp_path), "subnormal results")
+    refused_in_one_line(finished([linked, *program.commands[0], "-o", str(out)], tmp_path), "subnormal results")
     assert not out.exists()
 
 
@@ -118,7 +118,7 @@ def test_contraction_is_not_the_users_to_ask_for(program: Program, tmp_path: Pat
     """STRICT comes after CFLAGS and wins; without it the program refuses to run."""
     folder = Path(shutil.copytree(program.folder, tmp_path / "program"))
     flags, out = "-O2 -march=x86-64-v3 -ffp-contract=fast", tmp_path / "out.safetensors"
-    command = [str(built(folder, Build("gcc", flags))), *program.arguments, "-o", str(out)]
+    command = [str(built(folder, Build("gcc", flags))), *program.commands[0], "-o", str(out)]
     assert finished(command, tmp_path).returncode == 0
     compare_outputs(out, folder / "conformance/outputs.safetensors", flags)
     make = ["make", "-s", "-C", str(folder), "CC=gcc", f"CFLAGS={flags}", "STRICT=-std=c11"]
